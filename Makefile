@@ -1,0 +1,56 @@
+# Every target makes its own environment once and reuses it: `make VENV=elsewhere test` puts it elsewhere, PYTHON=... picks the interpreter.
+# Paths are relative, so that `make -C` and a checkout under a name with blanks both work.
+
+VENV ?= .venv
+PYTHON ?=
+PYTEST_ARGS ?=
+
+STAMP := $(VENV)/.r2b-installed
+RUN := "$(VENV)/bin/python"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint lock clean
+
+help:  ## say what each command does
+	@grep -hE '^[a-z]+: .*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+demo: $(STAMP)  ## debias a real data set and show the certificate
+	@$(RUN) -m r2b.demo
+
+test: $(STAMP)  ## run every test and every example in the documentation of the code
+	@$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
+
+bench: $(STAMP)  ## time the solver against general QP solvers
+	@$(RUN) benchmarks/run.py
+
+lint: $(STAMP)  ## check style, format and types
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy --strict
+
+lock: $(STAMP)  ## pin the development environment anew, with hashes
+	@$(RUN) -m pip install --quiet pip-tools
+	@CUSTOM_COMPILE_COMMAND="make lock" $(RUN) -m piptools compile --quiet --extra dev --generate-hashes --strip-extras --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links --unsafe-package r2b --output-file requirements-dev.txt pyproject.toml
+	@# The package itself is installed from the checkout, never from a pin; the notice that it has none is noise.
+	@sed -i.old '/^# WARNING: The following packages were not pinned/,$$d' requirements-dev.txt && rm -f requirements-dev.txt.old
+
+clean:  ## remove the environment, caches and build leftovers
+	@rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@find src tests scripts benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp is written last, so that an interrupted install is done again.
+$(STAMP): requirements-dev.txt pyproject.toml
+	@python=""; \
+	for candidate in $(PYTHON) python3.11 python3; do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "r2b needs Python 3.11 or newer, and neither python3.11 nor python3 is one. Install it, or name it: make PYTHON=/path/to/python" >&2; \
+		exit 1; \
+	fi; \
+	echo "Preparing $(VENV) with $$("$$python" --version) (once; a few minutes)"; \
+	"$$python" -m venv "$(VENV)"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch "$(STAMP)"

@@ -1,0 +1,1 @@
+"""Fair labels for multiclass machine learning."""

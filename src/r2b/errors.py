@@ -1,0 +1,94 @@
+"""Every way r2b refuses to go on: typed, built from facts, ending in a remedy.
+
+An error never repairs anything. Its ``facts`` are the values that the message was built from, so that a program can act on them.
+"""
+
+from __future__ import annotations
+
+
+class R2BError(Exception):
+    """Base of all errors raised on purpose by r2b.
+
+    Parameters
+    ----------
+    problem : str
+        What was found, with column, row and value where there is one. A full sentence.
+    remedy : str
+        What the user can do about it. A full sentence.
+    **facts
+        The values named in the message, kept on ``facts``.
+
+    Examples
+    --------
+    >>> error = R2BError("Row 3 sums to 0.9.", remedy="Pass normalize=True.", row=3, total=0.9)
+    >>> str(error)
+    'Row 3 sums to 0.9. Pass normalize=True.'
+    >>> error.facts["row"]
+    3
+    """
+
+    def __init__(self, problem: str, *, remedy: str, **facts: object) -> None:
+        super().__init__(f"{problem} {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle by calling the class with ``args``; ours needs keywords, and worker processes must be able to send it back.
+        return _rebuild, (type(self), self.problem, self.remedy, self.facts)
+
+
+def _rebuild(kind: type[R2BError], problem: str, remedy: str, facts: dict[str, object]) -> R2BError:
+    return kind(problem, remedy=remedy, **facts)
+
+
+class InputError(R2BError, ValueError):
+    """The table handed in cannot be used as it is."""
+
+
+class EmptyError(InputError):
+    """There are no rows, no columns or no classes."""
+
+
+class ShapeError(InputError):
+    """An array has the wrong number of dimensions or columns."""
+
+
+class LengthError(InputError):
+    """Two columns that describe the same rows have different lengths."""
+
+
+class MissingValueError(InputError):
+    """A label, a sensitive attribute or a weight is missing."""
+
+
+class MixedTypeError(InputError):
+    """A column holds values of several types, so that its classes are not well defined."""
+
+
+class ProbabilityError(InputError):
+    """A row of label probabilities is not a distribution."""
+
+
+class WeightError(InputError):
+    """Weights are negative, not finite, or leave a group without any."""
+
+
+class UnseenError(InputError):
+    """A class or group turned up that the labels were not fitted on."""
+
+
+class ParameterError(R2BError, ValueError):
+    """An argument such as ``epsilon`` lies outside its range."""
+
+
+class RowsUnavailableError(R2BError, RuntimeError):
+    """The rows that an output needs are not part of this object (it was loaded from a file)."""
+
+
+class FileFormatError(R2BError, ValueError):
+    """A file is not a saved r2b solution, or of a version that this release cannot read."""
+
+
+class MissingExtraError(R2BError, ImportError):
+    """An optional library is needed here and is not installed."""

@@ -1,0 +1,11 @@
+"""Labels, groups and weights from any array or frame to one checked, frozen object.
+
+Nothing here repairs data, and nothing imports a library that the caller has not already brought.
+"""
+
+from r2b.inputs.dataset import Dataset, Schema, read
+from r2b.inputs.groups import Groups
+from r2b.inputs.labels import Labels
+from r2b.inputs.vocabulary import Vocabulary
+
+__all__ = ["Dataset", "Groups", "Labels", "Schema", "Vocabulary", "read"]

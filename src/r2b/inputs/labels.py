@@ -1,0 +1,181 @@
+"""The labels of the rows: class codes, or probabilities over the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from r2b.errors import EmptyError, ShapeError, UnseenError
+from r2b.inputs.arrival import Column, Frame, Matrix, recognise
+from r2b.inputs.integers import Array
+from r2b.inputs.probabilities import as_matrix, checked
+from r2b.inputs.vocabulary import Vocabulary, build_native, plain_value, read_vocabulary
+
+WHAT = "y"
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels that were read and checked.
+
+    Attributes
+    ----------
+    vocabulary : Vocabulary
+        The class names, in order.
+    codes : ndarray of shape (N,), or None
+        Class labels, in the smallest unsigned dtype.
+    matrix : ndarray of shape (N, L), or None
+        Probabilities, float32 or float64, read-only; on the user's memory where possible.
+    """
+
+    vocabulary: Vocabulary
+    codes: Array | None = None
+    matrix: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, N."""
+        return len(self.array)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes, L."""
+        return len(self.vocabulary)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether the labels are probabilities."""
+        return self.matrix is not None
+
+    @property
+    def array(self) -> Array:
+        """The codes or the matrix, whichever there is."""
+        if self.matrix is not None:
+            return self.matrix
+        assert self.codes is not None
+        return self.codes
+
+
+def read_labels(y: Any, *, normalize: bool, fewest_classes: int) -> Labels:
+    """Read labels whose classes are not known yet."""
+    found = _column_or_table(y)
+    if isinstance(found, Column):
+        codes, vocabulary = read_vocabulary(found, what=WHAT)
+        _refuse_few(vocabulary, fewest_classes)
+        return Labels(vocabulary, codes=_frozen(codes))
+    vocabulary = _classes_of(found)
+    _refuse_few(vocabulary, max(fewest_classes, 2))
+    return Labels(vocabulary, matrix=_matrix_of(found, vocabulary, normalize))
+
+
+def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: bool) -> Labels:
+    """Read labels of the classes in a vocabulary.
+
+    Raises
+    ------
+    UnseenError
+        A class, or a column of probabilities, is not in the vocabulary.
+    ShapeError
+        Classes where probabilities were fitted or the reverse, or another number of columns.
+    """
+    found = _column_or_table(y)
+    if isinstance(found, Column) is soft:
+        forms = ("class labels", "probabilities")
+        raise ShapeError(
+            f"The argument {WHAT} holds {forms[not soft]}, but {forms[soft]} were fitted.",
+            remedy=f"Pass {forms[soft]}, or fit again on {forms[not soft]}.",
+            argument=WHAT,
+        )
+    if isinstance(found, Column):
+        return Labels(vocabulary.like(found), codes=_frozen(vocabulary.encode_column(found, what=WHAT)))
+    matrix = _matrix_of(_in_order(found, vocabulary), vocabulary, normalize)
+    return Labels(_leaving_like(found, vocabulary.values), matrix=matrix)
+
+
+def _column_or_table(y: Any) -> Column | Frame | Matrix:
+    """Take a table of one column for a column, unless it could be the probability of a single class."""
+    found = recognise(y, what=WHAT)
+    if isinstance(found, Column) or len(found.columns) > 1:
+        return found
+    (column,) = found.columns
+    if _is_float(column):
+        raise EmptyError(
+            f"The argument {WHAT} has a single column of decimal numbers; a table of probabilities needs at least two classes.",
+            remedy="Add the column of the other class, or pass the column itself (one dimension) if its values are class names.",
+            argument=WHAT,
+            n_classes=1,
+        )
+    return column
+
+
+def _is_float(column: Column) -> bool:
+    dtype = getattr(column.native, "dtype", getattr(column.native, "type", None))
+    if dtype is None:
+        return isinstance(column.native[0], (float, np.floating))
+    return getattr(dtype, "kind", "") == "f" or str(dtype).lower().startswith(("float", "double", "halffloat", "sparse[float"))
+
+
+def _classes_of(found: Frame | Matrix) -> Vocabulary:
+    if isinstance(found, Matrix):
+        return Vocabulary(np.arange(found.array.shape[1], dtype=np.int64))
+    return _leaving_like(found, found.names)
+
+
+def _leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
+    if isinstance(found, Matrix) or found.library == "dict":
+        return Vocabulary(classes)
+    return Vocabulary(classes, build_native(classes, found.library, ""), found.library, index=found.columns[0].index)
+
+
+def _matrix_of(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool) -> Array:
+    matrix, ours = as_matrix(found, what=WHAT)
+    return checked(matrix, ours=ours, name_of=lambda k: plain_value(vocabulary.values[k]), what=WHAT, normalize=normalize)
+
+
+def _in_order(found: Frame | Matrix, vocabulary: Vocabulary) -> Frame | Matrix:
+    """Put the columns of a frame in the order of the fitted classes; a bare matrix only has to have as many."""
+    if len(found.columns) != len(vocabulary) or isinstance(found, Matrix):
+        if len(found.columns) == len(vocabulary):
+            return found
+        raise ShapeError(
+            f"The argument {WHAT} has {len(found.columns)} columns, but {len(vocabulary)} classes were fitted.",
+            remedy="Pass one column of probabilities per fitted class.",
+            argument=WHAT,
+            n_columns=len(found.columns),
+            n_classes=len(vocabulary),
+        )
+    fitted = [str(value) for value in vocabulary.values]
+    given = [column.name for column in found.columns]
+    if given == fitted:
+        return found
+    unknown = next((name for name in given if name not in fitted), None)
+    if unknown is not None:
+        raise UnseenError(
+            f"The argument {WHAT} has a column {unknown!r}, which is not among the fitted classes {', '.join(map(repr, fitted[:10]))}.",
+            remedy="Name the columns after the fitted classes.",
+            argument=WHAT,
+            value=unknown,
+            known=fitted,
+        )
+    order = [given.index(name) for name in fitted]
+    columns = tuple(found.columns[j] for j in order)
+    return Frame({column.name: column.native for column in columns}, "columns", columns, found.names[order])
+
+
+def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:
+    if len(vocabulary) < fewest:
+        only = plain_value(vocabulary.values[0])
+        raise EmptyError(
+            f"All labels are of the one class {only!r}; parity needs at least two classes.",
+            remedy="Check that the right column was passed.",
+            argument=WHAT,
+            n_classes=len(vocabulary),
+            value=only,
+        )
+
+
+def _frozen(codes: Array) -> Array:
+    codes.flags.writeable = False
+    return codes

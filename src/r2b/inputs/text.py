@@ -1,0 +1,55 @@
+"""Fixed-width text of NumPy to codes, without making a Python string of every row.
+
+A string is a row of characters, and characters are integers: its code is the crossing of theirs. Crossing is done block by block in
+the cache, and each block's few distinct strings are looked up in a dictionary that grows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from r2b.inputs.integers import BLOCK_ROWS, Array, compact_integers, cross, smallest_unsigned
+
+WIDEST_TEXT = 64  # characters; beyond it a dictionary of Python strings is as fast
+
+
+def encode_text(array: Array) -> tuple[Array, Array]:
+    """Give codes and sorted distinct values of an array of dtype ``U`` or ``S`` that is at most ``WIDEST_TEXT`` wide.
+
+    Parameters
+    ----------
+    array : ndarray of shape (N,)
+        Any byte order, any stride.
+
+    Returns
+    -------
+    codes : ndarray of shape (N,)
+    values : ndarray of shape (n,), of the same dtype
+
+    Examples
+    --------
+    >>> encode_text(np.array(["pear", "fig", "pear"]))
+    (array([1, 0, 1], dtype=uint8), array(['fig', 'pear'], dtype='<U4'))
+    """
+    seen: dict[str | bytes, int] = {}
+    codes = np.empty(len(array), dtype=np.uint32)
+    for start in range(0, len(array), BLOCK_ROWS):
+        block = np.ascontiguousarray(array[start : start + BLOCK_ROWS])
+        here, first = _crossed(block)
+        places = [seen.setdefault(value, len(seen)) for value in block[first].tolist()]
+        codes[start : start + len(block)] = np.array(places, dtype=np.uint32)[here]
+    ordered = sorted(seen)
+    rank = np.empty(len(seen), dtype=smallest_unsigned(len(seen)))
+    rank[[seen[value] for value in ordered]] = np.arange(len(seen), dtype=rank.dtype)
+    return rank[codes], np.array(ordered, dtype=array.dtype)
+
+
+def _crossed(block: Array) -> tuple[Array, Array]:
+    """Give the code of every row of a block and one row of each code."""
+    width = 4 if block.dtype.kind == "U" else 1
+    characters = block.view(block.dtype.byteorder.replace("|", "=") + f"u{width}").reshape(len(block), -1)
+    compacted = [compact_integers(characters[:, j]) for j in range(characters.shape[1])]
+    codes, table = cross([code for code, _ in compacted], [len(present) for _, present in compacted])
+    example = np.empty(len(table), dtype=np.intp)
+    example[codes] = np.arange(len(codes))
+    return codes, example

@@ -1,0 +1,250 @@
+"""The values of one column, in order, and how to give them back in the form they came in."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from narwhals import dependencies as libraries
+
+from r2b.errors import ShapeError, UnseenError
+from r2b.inputs.arrival import Column, Matrix, recognise
+from r2b.inputs.factorize import factorize
+from r2b.inputs.integers import Array, first_rows, smallest_unsigned
+from r2b.inputs.objects import family_of
+from r2b.inputs.plain import from_plain, to_plain
+
+SHOWN_VALUES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """The distinct values of one column.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        The values, in order, with the dtype they came in.
+    native : object
+        The same values as a column of the library that they came from, or None where that is NumPy.
+    library : str
+    wrapped : bool
+        Whether columns leave as a narwhals Series.
+    index : object
+        The row labels of the pandas Series that was read, put back on columns of the same length.
+
+    Examples
+    --------
+    >>> vocabulary = Vocabulary(np.array(["no", "yes"]))
+    >>> vocabulary.encode(["yes", "no"], what="y")
+    array([1, 0], dtype=uint8)
+    >>> vocabulary.decode(np.array([1, 1, 0]))
+    array(['yes', 'yes', 'no'], dtype='<U3')
+    """
+
+    values: Array
+    native: Any = None
+    library: str = "numpy"
+    wrapped: bool = False
+    index: Any = None
+
+    def __post_init__(self) -> None:
+        frozen = self.values.view()
+        frozen.flags.writeable = False
+        object.__setattr__(self, "values", frozen)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({self.values.tolist()!r})"
+
+    @cached_property
+    def _places(self) -> dict[object, int]:
+        return {key_of(value): code for code, value in enumerate(self.values)}
+
+    def encode(self, column: Any, *, what: str) -> Array:
+        """Give the codes of new rows.
+
+        Parameters
+        ----------
+        column : array-like of shape (N,)
+        what : str
+            How the column is called in an error.
+
+        Raises
+        ------
+        UnseenError
+            A value is not in the vocabulary.
+        """
+        return self.encode_column(column_of(column, what=what), what=what)
+
+    def encode_column(self, column: Column, *, what: str) -> Array:
+        """Give the codes of a column that was already recognised."""
+        codes, values = factorize(column, what=what)
+        places = [self._places.get(key_of(value), -1) for value in values]
+        if -1 in places:
+            raise self._unseen(codes, values, np.array(places) < 0, what)
+        known = np.array(places, dtype=smallest_unsigned(len(self)))
+        return codes.astype(known.dtype, copy=False) if np.array_equal(known, np.arange(len(known))) else known[codes]
+
+    def _unseen(self, codes: Array, values: Array, unseen: Array, what: str) -> UnseenError:
+        rows = unseen[codes]
+        row = int(np.argmax(rows))
+        value = plain_value(values[codes[row]])
+        known = [plain_value(value) for value in self.values]
+        close = difflib.get_close_matches(str(value), [str(value) for value in known], n=1)
+        shown = ", ".join(map(repr, known[:SHOWN_VALUES])) + (f" and {len(known) - SHOWN_VALUES} more" if len(known) > SHOWN_VALUES else "")
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        return UnseenError(
+            f"Row {row} of {what} holds {value!r}, which is not among the known values {shown}.",
+            remedy=f"{hint}Correct or drop such rows ({int(rows.sum())} in all), or fit again on data that has them.",
+            column=what,
+            row=row,
+            value=value,
+            count=int(rows.sum()),
+            known=known,
+        )
+
+    def decode(self, codes: Array) -> Any:
+        """Give the values of codes, as a column of the library and dtype that the vocabulary was read from.
+
+        Parameters
+        ----------
+        codes : ndarray of integers, of shape (M,)
+
+        Returns
+        -------
+        ndarray, pandas.Series, polars.Series, pyarrow.Array or pyarrow.ChunkedArray
+            A list that was read leaves as an ndarray. A pandas Series has the index of the rows that were read where M is their number.
+        """
+        codes = np.asarray(codes)
+        codes = codes if codes.size else codes.astype(np.intp)  # an empty list has no integer dtype
+        if self.library == "pandas":
+            column = self.native.take(codes)
+            same_rows = self.index is not None and len(self.index) == len(codes)
+            column.index = self.index if same_rows else libraries.get_pandas().RangeIndex(len(codes))
+        elif self.library == "polars":
+            column = self.native.gather(codes)
+        elif self.library == "pyarrow":
+            column = self.native.take(libraries.get_pyarrow().array(codes))
+        else:
+            column = self.values[codes]
+        return nw.from_native(column, series_only=True) if self.wrapped else column
+
+    def like(self, column: Column) -> Vocabulary:
+        """Give the same values, decoding to the library and the row labels of another column."""
+        if column.library in ("numpy", "list"):
+            return Vocabulary(self.values)
+        same = self.library == column.library and _native_type(self.native) == _native_type(column.native)
+        native = _renamed(self.native, column) if same else build_native(self.values, column.library, column.name)
+        return replace(self, native=native, library=column.library, wrapped=column.wrapped, index=column.index)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the vocabulary as a dictionary of plain values that JSON can hold.
+
+        Examples
+        --------
+        >>> Vocabulary(np.array([0, 2], dtype=np.int8)).to_json()
+        {'dtype': '|i1', 'type': 'number', 'values': [0, 2]}
+        """
+        return to_plain(self.values)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Vocabulary:
+        """Restore a vocabulary; it encodes as before and decodes to NumPy arrays.
+
+        Examples
+        --------
+        >>> Vocabulary.from_json({"dtype": "|i1", "type": "number", "values": [0, 2]}).values
+        array([0, 2], dtype=int8)
+        """
+        return cls(from_plain(stored))
+
+
+def read_vocabulary(column: Column, *, what: str) -> tuple[Array, Vocabulary]:
+    """Give the codes of a column and its vocabulary."""
+    codes, values = factorize(column, what=what)
+    if column.library in ("numpy", "list"):
+        return codes, Vocabulary(values)
+    rows = first_rows(codes, len(values))
+    if column.library == "pandas":
+        native = column.native.take(rows)
+    elif column.library == "polars":
+        native = column.native.gather(rows)
+    else:
+        native = column.native.take(libraries.get_pyarrow().array(rows))
+    return codes, Vocabulary(values, native, column.library, column.wrapped, column.index)
+
+
+def column_of(handed: Any, *, what: str) -> Column:
+    """Recognise a single column; a matrix or frame of one column is one."""
+    found = recognise(handed, what=what)
+    if isinstance(found, Column):
+        return found
+    if len(found.columns) > 1:
+        raise ShapeError(
+            f"The argument {what} has {len(found.columns)} columns.",
+            remedy="Pass one value per row.",
+            argument=what,
+            n_columns=len(found.columns),
+        )
+    return Column(found.array[:, 0], "numpy") if isinstance(found, Matrix) else found.columns[0]
+
+
+def build_native(values: Array, library: str, name: str) -> Any:
+    """Make a column of a library from NumPy values."""
+    if library == "pandas":
+        return libraries.get_pandas().Series(values.tolist() if values.dtype.kind in "OU" else values, name=name or None)
+    if library == "polars":
+        return libraries.get_polars().Series(name, values.tolist() if values.dtype.kind in "OU" else values)
+    if library == "pyarrow":
+        return libraries.get_pyarrow().array(values.tolist() if values.dtype.kind in "OU" else values)
+    return None
+
+
+def _native_type(native: Any) -> Any:
+    return native.type if hasattr(native, "type") else native.dtype
+
+
+def _renamed(native: Any, column: Column) -> Any:
+    if column.library == "pandas":
+        return native.rename(column.native.name)
+    return native.alias(column.name) if column.library == "polars" else native
+
+
+def plain_value(value: Any) -> Any:
+    """Give a NumPy scalar as a Python value, for messages and names."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def key_of(value: Any) -> object:
+    """Give what two values must share to be the same class: ``1`` and ``1.0`` do, ``1`` and ``True`` do not.
+
+    Examples
+    --------
+    >>> key_of(np.int8(1)) == key_of(1.0), key_of(1) == key_of(True), key_of(np.str_("a")) == key_of("a")
+    (True, False, True)
+    """
+    family = family_of(type(value))
+    if family in ("int", "float"):
+        return "number", value.item() if isinstance(value, np.generic) else value
+    if family in ("datetime", "date"):
+        if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        moment = np.datetime64(value)
+        micro = moment.astype("M8[us]")  # equal moments of different units hash differently in some versions of NumPy
+        return "time", int(micro.astype(np.int64)), str(moment) if micro != moment else ""
+    if family == "timedelta":
+        return family, np.timedelta64(value)
+    if family in ("bool", "bytes"):
+        return family, bool(value) if family == "bool" else value
+    # Whatever else a library keeps in its cells, such as intervals, is known by how it is written: that survives a file.
+    return "str", str(value)

@@ -1,0 +1,182 @@
+"""Equal rows become one weighted row, and back: rows that share (label row, group) share their answer.
+
+Class labels collapse to at most groups x classes weighted rows, whatever their number. Probabilities are merged where many repeat, and
+are otherwise left where they are: the label matrix is never copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.inputs import Dataset
+from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MergeChoice = Literal["auto", "always", "never"]
+
+_PROBE_ROWS = 4_096  # enough to tell a table of repeated rows from one where every row is new
+_REPEATED = 0.5  # merging sorts N hashes; it pays when it at least halves the rows that every pass walks
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Weighted rows for the solver, and the way back to the rows of the table.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n, n_classes)
+        Label rows, float32 or float64: distinct ones if merged, else the user's own matrix.
+    groups : ndarray of shape (n,)
+        The group of each, an unsigned code.
+    weight : ndarray of shape (n,), or None where each row weighs 1
+    n_groups : int
+    dataset : Dataset
+        The table these rows stand for.
+    row_of : ndarray of shape (N,) or None
+        For merged probabilities, which of these rows stands for each row of the table; None where that follows from the codes.
+    """
+
+    labels: Array
+    groups: Array
+    weight: Floats | None
+    n_groups: int
+    dataset: Dataset
+    row_of: Array | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes, L."""
+        return int(self.labels.shape[1])
+
+    @property
+    def merged(self) -> bool:
+        """Whether a row here may stand for several of the table."""
+        return self.row_of is not None or not self.dataset.labels.is_soft
+
+    @cached_property
+    def group_weight(self) -> Floats:
+        """Total weight of each group, of shape (n_groups,)."""
+        if self.weight is None:
+            return _block_count(self.groups, self.n_groups)
+        return np.bincount(self.groups, self.weight, minlength=self.n_groups)
+
+
+def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
+    """Merge equal (label row, group) pairs.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    choice : {"auto", "always", "never"}
+        For probabilities: look whether merging pays, or do as told. Class labels always merge.
+
+    Examples
+    --------
+    >>> from r2b.inputs import read
+    >>> rows = merge(read(["a", "b", "a", "a"], sensitive_features=[0, 0, 0, 1]))
+    >>> rows.labels, rows.groups, rows.weight
+    (array([[1., 0.],
+           [0., 1.],
+           [1., 0.]]), array([0, 0, 1], dtype=uint8), array([2., 1., 1.]))
+    """
+    if not dataset.labels.is_soft:
+        return _merge_classes(dataset)
+    if choice == "always" or (choice == "auto" and _repeats(dataset)):
+        return _merge_matrix(dataset)
+    matrix = dataset.labels.matrix
+    assert matrix is not None
+    return Rows(matrix, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset)
+
+
+def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
+    """Give ``group * n_classes + class`` of the rows of a table of class labels."""
+    codes = dataset.labels.codes
+    assert codes is not None
+    n_cells = dataset.n_groups * dataset.n_classes
+    joint = dataset.groups.codes[start:stop].astype(smallest_unsigned(n_cells))
+    joint *= joint.dtype.type(dataset.n_classes)
+    joint += codes[start:stop].astype(joint.dtype, copy=False)
+    return joint
+
+
+def class_weights(dataset: Dataset) -> Floats:
+    """Total weight of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
+    n_cells = dataset.n_groups * dataset.n_classes
+    total = np.zeros(n_cells)
+    # Blocks in a fixed order: the sums are the same however many threads there are, and the joint codes never exist whole.
+    for start in range(0, dataset.n_rows, BLOCK_ROWS):
+        joint = joint_codes(dataset, start, start + BLOCK_ROWS)
+        weight = None if dataset.weight is None else dataset.weight[start : start + BLOCK_ROWS]
+        total += np.bincount(joint, weight, minlength=n_cells)
+    return total.reshape(dataset.n_groups, dataset.n_classes)
+
+
+def _block_count(codes: Array, n_codes: int) -> Floats:
+    total = np.zeros(n_codes)
+    for start in range(0, len(codes), BLOCK_ROWS):
+        total += np.bincount(codes[start : start + BLOCK_ROWS], minlength=n_codes)
+    return total
+
+
+def _merge_classes(dataset: Dataset) -> Rows:
+    weights = class_weights(dataset)
+    groups, classes = np.nonzero(weights)
+    labels = np.zeros((len(groups), dataset.n_classes))
+    labels[np.arange(len(groups)), classes] = 1.0
+    return Rows(labels, groups.astype(smallest_unsigned(dataset.n_groups)), weights[groups, classes], dataset.n_groups, dataset)
+
+
+def _repeats(dataset: Dataset) -> bool:
+    step = max(dataset.n_rows // _PROBE_ROWS, 1)
+    matrix = dataset.labels.matrix
+    assert matrix is not None
+    probe = _row_hashes(matrix[::step], dataset.groups.codes[::step])
+    return len(np.unique(probe)) <= _REPEATED * len(probe)
+
+
+def _row_hashes(matrix: Array, groups: Array) -> NDArray[np.uint64]:
+    # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates: rows are compared before merging.
+    odd = np.random.default_rng(0x5EED).integers(0, 2**63, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    word = np.uint64 if matrix.dtype.itemsize == 8 else np.uint32
+    hashes = np.empty(len(matrix), dtype=np.uint64)
+    block = max(1, 131_072 // matrix.shape[1])
+    for start in range(0, len(matrix), block):
+        part = np.ascontiguousarray(matrix[start : start + block]).view(word).astype(np.uint64)
+        part ^= part >> np.uint64(29)
+        part *= np.uint64(0xBF58476D1CE4E5B9)
+        part ^= part >> np.uint64(32)
+        hashes[start : start + block] = (part * odd[:-1]).sum(axis=1) + groups[start : start + block].astype(np.uint64) * odd[-1]
+    return hashes
+
+
+def _merge_matrix(dataset: Dataset) -> Rows:
+    matrix, codes = dataset.labels.matrix, dataset.groups.codes
+    assert matrix is not None
+    hashes = _row_hashes(matrix, codes)
+    _, first, row_of = np.unique(hashes, return_index=True, return_inverse=True)
+    # First appearance decides the order, so that the merged rows do not depend on the hash.
+    rank = np.argsort(first, kind="stable")
+    place = np.empty(len(first), dtype=smallest_unsigned(len(first)))
+    place[rank] = np.arange(len(first))
+    first, row_of = first[rank], place[row_of]
+    labels, groups = matrix[first], codes[first]
+    if not _same_rows(matrix, codes, labels, groups, row_of):  # a collision of 64-bit hashes: correct without merging
+        return Rows(matrix, codes, dataset.weight, dataset.n_groups, dataset)
+    weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
+    return Rows(labels, groups, weight, dataset.n_groups, dataset, row_of)
+
+
+def _same_rows(matrix: Array, codes: Array, labels: Array, groups: Array, row_of: Array) -> bool:
+    block = max(1, 131_072 // matrix.shape[1])
+    for start in range(0, len(matrix), block):
+        stand_in = row_of[start : start + block]
+        if not (np.array_equal(labels[stand_in], matrix[start : start + block]) and np.array_equal(groups[stand_in], codes[start : start + block])):
+            return False
+    return True

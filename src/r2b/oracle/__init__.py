@@ -1,0 +1,6 @@
+"""Prices to means, curvature and dual value: the only room that walks rows."""
+
+from r2b.oracle.memory import MemoryOracle
+from r2b.oracle.protocol import Evaluation, Inspection, Oracle
+
+__all__ = ["Evaluation", "Inspection", "MemoryOracle", "Oracle"]

@@ -1,0 +1,136 @@
+"""Rows in memory: fixed lanes of rows, one kernel, a thread pool of our own.
+
+Lanes depend on the number of rows alone and are added up in order, so the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.errors import MissingExtraError
+from r2b.merge import Rows
+from r2b.oracle import plain
+from r2b.oracle.protocol import Evaluation, Floats, Inspection
+
+Array = np.ndarray[Any, np.dtype[Any]]
+KernelChoice = Literal["auto", "numpy", "compiled"]
+
+_LANES = 16
+_LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
+_PAYS = 1 << 20  # entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve
+_ANSWER_ENTRIES = 1 << 15  # answers are inspected in blocks that stay in cache
+
+
+def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
+    """Pick the kernel: compiled where it pays and numba is there, else NumPy.
+
+    Raises
+    ------
+    MissingExtraError
+        The compiled kernel was asked for by name and numba is not installed.
+    """
+    if choice == "numpy" or (choice == "auto" and entries < _PAYS):
+        return plain
+    try:
+        from r2b.oracle import compiled
+    except ImportError as cause:
+        if choice == "auto":
+            return plain
+        raise MissingExtraError(
+            "The compiled kernel needs numba, which is not installed.",
+            remedy="Install it with: pip install 'r2b[fast]', or pass kernel='numpy'.",
+            library="numba",
+        ) from cause
+    return compiled
+
+
+class MemoryOracle:
+    """Answers for rows held in memory.
+
+    Parameters
+    ----------
+    rows : Rows
+    kernel : {"auto", "numpy", "compiled"}
+    threads : int, optional
+        The number of cores by default. It changes the time, never the result.
+    """
+
+    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None) -> None:
+        self.rows = rows
+        self.kernel = choose_kernel(kernel, rows.labels.size)
+        self.threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (threads or os.cpu_count() or 1)
+        self.total_weight = float(rows.group_weight.sum())
+        n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES))
+        self._edges = np.linspace(0, len(rows.labels), n_lanes + 1).astype(int)
+        # Thresholds of the last pass, from which the compiled kernel starts the next; the NumPy kernel sorts and needs none.
+        self._levels = np.full(len(rows.labels) if self.kernel is not plain else 0, np.nan)
+        self._weight = np.empty(0) if rows.weight is None else rows.weight
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
+        """Evaluate all rows at these prices."""
+        n_groups, n_classes = prices.shape
+        curved = (n_groups, n_classes, n_classes) if curvature else (0, 0, 0)
+
+        def lane(part: slice) -> list[NDArray[Any]]:
+            out = [np.zeros((n_groups, n_classes)), np.zeros(1), np.zeros(curved)]
+            rows = self.rows
+            self.kernel.walk(rows.labels[part], rows.groups[part], self._weight[part], prices, lam, self._levels[part], *out)
+            return out
+
+        sums, totals, curve = self._add_up(lane)
+        weight = self.rows.group_weight[:, None]
+        if curvature:
+            curve /= weight[:, :, None] * lam
+        return Evaluation(sums / weight, float(totals[0]) / self.total_weight, curve if curvature else None)
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False) -> Inspection:
+        """Recompute the evidence from the data and the labels that go out at these prices."""
+
+        def lane(part: slice) -> list[NDArray[Any]]:
+            out = [np.zeros(prices.shape), np.zeros(6)]
+            rows = self.rows
+            for block, x in self._answers(part, prices, lam, unchanged):
+                self.kernel.inspect(rows.labels[block], rows.groups[block], self._weight[block], prices, lam, x, *out)
+            return out
+
+        sums, totals = self._add_up(lane, largest=5)
+        each = totals[:5] / self.total_weight
+        return Inspection(sums / self.rows.group_weight[:, None], *(float(value) for value in each), float(totals[5]))
+
+    def _answers(self, part: slice, prices: Floats, lam: float, unchanged: bool) -> Iterator[tuple[slice, Array]]:
+        rows = self.rows
+        size = max(1, _ANSWER_ENTRIES // rows.n_classes)
+        room = np.empty((min(size, part.stop - part.start), rows.n_classes))
+        for start in range(part.start, part.stop, size):
+            block = slice(start, min(start + size, part.stop))
+            x = rows.labels[block]
+            if not unchanged:
+                x = room[: block.stop - block.start]
+                self.kernel.answer(rows.labels[block], rows.groups[block], prices, lam, self._levels[block], x)
+            yield block, x
+
+    def _add_up(self, lane: Callable[[slice], list[NDArray[Any]]], largest: int | None = None) -> list[NDArray[Any]]:
+        parts = [slice(int(a), int(b)) for a, b in zip(self._edges[:-1], self._edges[1:], strict=True)]
+        if len(parts) == 1 or self.threads == 1:
+            return _added(map(lane, parts), largest)
+        # A pool per pass: starting threads costs microseconds, and no pool has to survive a fork or be shut down.
+        with ThreadPoolExecutor(min(self.threads, len(parts))) as pool:
+            return _added(pool.map(lane, parts), largest)
+
+
+def _added(results: Iterator[list[NDArray[Any]]], largest: int | None) -> list[NDArray[Any]]:
+    total = next(results)
+    for more in results:
+        worst = 0.0 if largest is None else max(total[-1][largest], more[-1][largest])
+        for into, addend in zip(total, more, strict=True):
+            into += addend
+        if largest is not None:
+            total[-1][largest] = worst
+    return total

@@ -1,0 +1,93 @@
+"""The row kernels in NumPy: the reference that every other kernel is tested against.
+
+Each kernel adds to its output arrays, takes ``weight`` of length 0 to mean ones, and works block by block, so that its temporaries stay
+in cache and the label matrix is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.oracle.simplex import project
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_BLOCK_ENTRIES = 65_536
+
+
+def _blocks(labels: Array) -> Iterator[slice]:
+    size = max(1, _BLOCK_ENTRIES // labels.shape[1])
+    return (slice(start, min(start + size, len(labels))) for start in range(0, len(labels), size))
+
+
+def respond(labels: Array, groups: Array, prices: Floats, lam: float) -> Floats:
+    """Best response of each row to its group's prices: ``P((y_i - nu_s) / lam)``."""
+    shifted = labels - prices[groups]
+    if lam != 1.0:
+        shifted /= lam
+    return project(shifted)
+
+
+def walk(
+    labels: Array,
+    groups: Array,
+    weight: Floats,
+    prices: Floats,
+    lam: float,
+    levels: Floats,
+    sums: Floats,
+    totals: Floats,
+    curvature: Floats,
+) -> None:
+    """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty)."""
+    for part in _blocks(labels):
+        x = respond(labels[part], groups[part], prices, lam)
+        own = weight[part] if len(weight) else np.ones(len(x))
+        shifted = labels[part] - prices[groups[part]]
+        totals[0] += own @ (0.5 * lam * np.einsum("ik,ik->i", x, x) - np.einsum("ik,ik->i", x, shifted))
+        for group in np.flatnonzero(np.bincount(groups[part], minlength=len(prices))):
+            mine = groups[part] == group
+            sums[group] += own[mine] @ x[mine]
+            if curvature.size:
+                support = (x[mine] > 0).astype(np.float64)
+                curvature[group] -= (support.T * (own[mine] / support.sum(axis=1))) @ support
+                np.einsum("kk->k", curvature[group])[:] += own[mine] @ support
+
+
+def answer(labels: Array, groups: Array, prices: Floats, lam: float, levels: Floats, out: Array) -> None:
+    """Write the response of each row into ``out``."""
+    for part in _blocks(labels):
+        out[part] = respond(labels[part], groups[part], prices, lam)
+
+
+def inspect(
+    labels: Array,
+    groups: Array,
+    weight: Floats,
+    prices: Floats,
+    lam: float,
+    answers: Array,
+    sums: Floats,
+    totals: Floats,
+) -> None:
+    """Add the evidence about ``answers``: group sums, and slack, |x|^2, <x, y>, |x - y|^2, |x - y|_1 / 2; the worst row into totals[5]."""
+    for part in _blocks(labels):
+        x = answers[part].astype(np.float64, copy=False)
+        y = labels[part].astype(np.float64, copy=False)
+        own = weight[part] if len(weight) else np.ones(len(x))
+        gradient = lam * x - y + prices[groups[part]]
+        difference = x - y
+        totals[0] += own @ (np.einsum("ik,ik->i", x, gradient) - gradient.min(axis=1))
+        totals[1] += own @ np.einsum("ik,ik->i", x, x)
+        totals[2] += own @ np.einsum("ik,ik->i", x, y)
+        totals[3] += own @ np.einsum("ik,ik->i", difference, difference)
+        totals[4] += own @ (0.5 * np.abs(difference).sum(axis=1))
+        totals[5] = max(totals[5], float(np.abs(x.sum(axis=1) - 1.0).max()), float(-x.min()))
+        for group in np.flatnonzero(np.bincount(groups[part], minlength=len(prices))):
+            mine = groups[part] == group
+            sums[group] += own[mine] @ x[mine]

@@ -1,0 +1,196 @@
+"""The one loop: stopping, time limit, finiteness, progress and history are decided here, for every solver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class State(Protocol):
+    """What the loop reads of a solver's state."""
+
+    @property
+    def prices(self) -> Floats: ...
+    @property
+    def residual(self) -> float: ...
+    @property
+    def stalled(self) -> bool: ...
+
+
+class Solver(Protocol):
+    """Settings that can start from prices and take one step."""
+
+    @property
+    def name(self) -> str: ...
+    def start(self, prices: Floats) -> Any: ...
+    def step(self, state: Any) -> Any: ...
+
+
+class Status(Enum):
+    """What happened; ``advice`` says what to do about it.
+
+    Examples
+    --------
+    >>> Status.SOLVED.ok, Status.OUT_OF_TIME.ok
+    (True, False)
+    """
+
+    SOLVED = "solved"
+    ALREADY_FAIR = "already fair"
+    ONE_GROUP = "one group"
+    OUT_OF_ITERATIONS = "out of iterations"
+    OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    NOT_FINITE = "not finite"
+    NOT_CERTIFIED = "not certified"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the labels are the optimum, as the certificate bears out."""
+        return self in (Status.SOLVED, Status.ALREADY_FAIR, Status.ONE_GROUP)
+
+    @property
+    def advice(self) -> str:
+        """One sentence for the user."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.SOLVED: "The labels are the optimum; the certificate proves it.",
+    Status.ALREADY_FAIR: "The labels met epsilon as they came and are returned unchanged.",
+    Status.ONE_GROUP: "There is one group, so any labels are in parity with themselves; they are returned unchanged.",
+    Status.OUT_OF_ITERATIONS: "Raise max_iter; the certificate says how far these labels are from the optimum.",
+    Status.OUT_OF_TIME: "Raise time_limit; the certificate says how far these labels are from the optimum.",
+    Status.INTERRUPTED: "The progress callback stopped the run; the certificate says how far these labels are from the optimum.",
+    Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "
+    "Read the certificate, and if it is not good enough raise lam or tol, or rescale extreme weights.",
+    Status.NOT_FINITE: "The computation left the range of floating point: check for weights or lam of extreme size.",
+    Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before using the labels.",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of history.
+
+    Attributes
+    ----------
+    iteration : int
+        Steps taken so far, over all stages.
+    stage : str
+    residual : float
+    seconds : float
+        Since the start of the solve.
+    """
+
+    iteration: int
+    stage: str
+    residual: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One attempt of a plan.
+
+    Attributes
+    ----------
+    solver : Solver
+    tol : float
+        Residual at which this stage is done.
+    max_iter : int
+        Steps after which the plan goes on without it.
+    final : bool
+        Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
+    refine : callable, optional
+        Better prices from the first state, taken if they lower the residual.
+    """
+
+    solver: Solver
+    tol: float
+    max_iter: int
+    final: bool = True
+    refine: Callable[[Any], Floats] | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop whatever happens."""
+
+    max_iter: int = 500
+    time_limit: float | None = None
+    progress: Callable[[Progress], object] | None = None
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What a run leaves: the best prices of a final stage, how good they are, and how it went."""
+
+    prices: Floats
+    residual: float = np.inf
+    status: Status = Status.STALLED
+    history: list[Progress] = field(default_factory=list)
+
+
+def run(plan: Iterable[Stage], prices: Floats, limits: Limits) -> Outcome:
+    """Go through the plan until a final stage reaches its tolerance or a limit is met.
+
+    Parameters
+    ----------
+    plan : iterable of Stage
+        Consumed lazily: a later stage is built only when it is needed.
+    prices : ndarray of shape (n_groups, n_classes)
+        Where to start.
+    limits : Limits
+    """
+    outcome = Outcome(prices)
+    begun = time.perf_counter()
+    current = prices
+    for stage in plan:
+        reason, current = _run_stage(stage, current, outcome, limits, begun)
+        if reason is not None:
+            outcome.status = reason
+            break
+    return outcome
+
+
+def _run_stage(stage: Stage, prices: Floats, outcome: Outcome, limits: Limits, begun: float) -> tuple[Status | None, Floats]:
+    state = stage.solver.start(prices)
+    if stage.refine is not None and state.residual > stage.tol:
+        shifted = stage.solver.start(stage.refine(state))
+        state = shifted if shifted.residual < state.residual else state
+    for taken in range(stage.max_iter + 1):
+        reason = _look(state, stage, outcome, limits, begun)
+        if reason is not None or state.stalled or taken == stage.max_iter or state.residual <= stage.tol:
+            break
+        state = stage.solver.step(state)
+        outcome.history.append(Progress(_steps(outcome) + 1, stage.solver.name, state.residual, time.perf_counter() - begun))
+    return reason, state.prices
+
+
+def _steps(outcome: Outcome) -> int:
+    return outcome.history[-1].iteration if outcome.history else 0
+
+
+def _look(state: State, stage: Stage, outcome: Outcome, limits: Limits, begun: float) -> Status | None:
+    if not np.isfinite(state.residual):
+        return Status.NOT_FINITE
+    if stage.final and state.residual < outcome.residual:
+        outcome.prices, outcome.residual = state.prices, state.residual
+    if stage.final and state.residual <= stage.tol:
+        return Status.SOLVED
+    now = Progress(_steps(outcome), stage.solver.name, state.residual, time.perf_counter() - begun)
+    if limits.progress is not None and limits.progress(now) is False:
+        return Status.INTERRUPTED
+    if limits.time_limit is not None and now.seconds >= limits.time_limit:
+        return Status.OUT_OF_TIME
+    return Status.OUT_OF_ITERATIONS if now.iteration >= limits.max_iter else None

@@ -1,0 +1,146 @@
+"""Semismooth Newton on the prices, with the forward-backward envelope as merit and damping adapted like a trust region.
+
+The prices nu are optimal exactly when ``E(nu) = m(nu) - Proj_C(m(nu) + nu / gamma)`` is zero, m the group means of the rows' responses and
+C the set of means that the bound allows. E is piecewise affine, so near the end a step lands on the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.oracle import Oracle
+from r2b.parity import RangeBound
+from r2b.solvers.blocks import LevelSystem
+
+Floats = NDArray[np.float64]
+
+_GAMMA = 0.95  # of lam: any value below 1 makes the envelope exact; near 1 the safe step is longest
+_DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
+_NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """Where the iteration stands.
+
+    Attributes
+    ----------
+    prices : ndarray of shape (n_groups, n_classes)
+    residual : float
+        The largest entry of E, in units of group means.
+    means, gap : ndarray of shape (n_groups, n_classes)
+        Group means of the responses, and E.
+    clipped : ndarray of bool
+        The face that the projection landed on.
+    merit : float
+        The forward-backward envelope.
+    unpaid : float
+        What the groups leave on the table: support function at the prices minus what they pay. Free of cancellation, so it still
+        tells two points apart where their merits agree to rounding.
+    curvature : ndarray of shape (n_groups, n_classes, n_classes) or None
+    damping : float
+        Added to the curvature, in units of 1 / lam.
+    stalled : bool
+        No step was accepted, not even the safe one: the residual is at the rounding level of this problem.
+    """
+
+    prices: Floats
+    residual: float
+    means: Floats
+    gap: Floats
+    clipped: NDArray[np.bool_]
+    merit: float
+    unpaid: float
+    curvature: Floats | None
+    damping: float = 1e-3
+    stalled: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Newton:
+    """Settings of the Newton solver for one problem.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    bound : RangeBound
+    share : ndarray of shape (n_groups,)
+        Each group's share of the weight.
+    lam : float
+    """
+
+    oracle: Oracle
+    bound: RangeBound
+    share: Floats
+    lam: float
+    name: str = "newton"
+
+    def start(self, prices: Floats) -> NewtonState:
+        """Evaluate at the given prices."""
+        return self._evaluate(prices, curvature=True)
+
+    def mean_shift(self, state: NewtonState) -> Floats:
+        """Prices that close the gap of the means if no response touches the border of the simplex: then they are exact at once.
+
+        Rejected: starting class labels from zero. There the curvature vanishes and damped steps crawl out of the corner.
+        """
+        return state.prices + self.lam * (state.means - self.bound.project(state.means, self.share).means)
+
+    def step(self, state: NewtonState) -> NewtonState:
+        """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
+        if state.curvature is None:
+            state = self._evaluate(state.prices, curvature=True, damping=state.damping)
+        damping = state.damping
+        while damping < 1e3:
+            candidate = self._evaluate(state.prices + self._direction(state, damping), curvature=True, damping=max(damping / 20, 1e-13))
+            if self._accept(state, candidate):
+                return candidate
+            damping = max(8 * damping, 1e-12)
+        return self._safe_step(state)
+
+    def _safe_step(self, state: NewtonState) -> NewtonState:
+        # A proximal-gradient step never increases the envelope; where rounding hides even that, there is nothing left to gain.
+        candidate = self._evaluate(state.prices + _GAMMA * self.lam * state.gap, curvature=True, damping=1e-2)
+        if candidate.merit <= state.merit or candidate.residual < state.residual:
+            return candidate
+        return replace(state, stalled=True)
+
+    def _accept(self, old: NewtonState, new: NewtonState) -> bool:
+        decrease = old.merit - new.merit
+        promised = _GAMMA * self.lam * float(self.share @ (old.gap * old.gap).sum(axis=1))
+        if decrease >= max(_DECREASE * promised, _NOISE):
+            return True
+        halved = new.residual <= 0.5 * old.residual
+        # Prices of a class that a group does not use cost epsilon times a weight: too little for the merit to see, and their
+        # residual stays at epsilon until they are gone.
+        cheaper = new.residual <= (1 + 1e-6) * old.residual and new.unpaid <= 0.9 * old.unpaid
+        return decrease >= -_NOISE and (halved or cheaper)
+
+    def _evaluate(self, prices: Floats, *, curvature: bool, damping: float = 1e-3) -> NewtonState:
+        gamma = _GAMMA * self.lam
+        seen = self.oracle.evaluate(prices, self.lam, curvature=curvature)
+        target = self.bound.project(seen.means + prices / gamma, self.share)
+        gap = seen.means - target.means
+        # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
+        merit = -seen.value + float(self.share @ (prices * target.means - 0.5 * gamma * gap * gap).sum(axis=1))
+        centred = prices - self.share @ prices
+        unpaid = self.bound.support(centred, self.share) - float(self.share @ (centred * seen.means).sum(axis=1))
+        residual = float(np.abs(gap).max())
+        return NewtonState(prices, residual, seen.means, gap, target.clipped, merit, unpaid, seen.curvature, damping)
+
+    def _direction(self, state: NewtonState, damping: float) -> Floats:
+        """Solve ``((I - Q) K + Q / gamma) d = E``, Q the derivative of the projection.
+
+        Entries inside the band have their price driven to 0; those on it share one unknown level per class.
+        """
+        curvature, clipped = state.curvature, state.clipped
+        assert curvature is not None
+        held = np.where(clipped, 0.0, -state.prices)
+        blocks = curvature.copy()
+        np.einsum("skk->sk", blocks)[:] += damping / self.lam
+        right = state.gap - np.einsum("skl,sl->sk", curvature, held)
+        balance = _GAMMA * self.lam * (self.share @ np.where(clipped, state.gap, 0.0))
+        return LevelSystem(blocks, clipped, self.share).solve(right, balance) + held
