@@ -177,8 +177,10 @@ def test_a_pandas_index_is_put_back_only_on_as_many_rows():
 
 def test_a_polars_enum_keeps_its_order_and_a_categorical_is_sorted():
     polars = pytest.importorskip("polars")
-    enum = polars.Series(["mid", "low"], dtype=polars.Enum(["low", "never", "mid"]))
-    assert encoded(enum)[1].values.tolist() == ["low", "mid"]
+    enum = polars.Series(["low", "mid", "low"], dtype=polars.Enum(["mid", "never", "low"]))
+    codes, vocabulary = encoded(enum)
+    assert vocabulary.values.tolist() == ["mid", "low"]
+    assert codes.tolist() == [1, 0, 1]
     categorical = polars.Series(["z", "b", "z", "a"], dtype=polars.Categorical)
     codes, vocabulary = encoded(categorical)
     assert vocabulary.values.tolist() == ["a", "b", "z"]
@@ -196,9 +198,10 @@ def test_a_pyarrow_dictionary_keeps_its_order_only_where_it_declares_one():
     codes, vocabulary = encoded(chunked)
     assert vocabulary.values.tolist() == ["a", "q", "z"]
     assert vocabulary.decode(codes).to_pylist() == ["a", "z", "a", "q", "a"]
-    hidden = arrow.DictionaryArray.from_arrays(arrow.array([0, 1]), arrow.array(["a", None]))
-    with pytest.raises(MissingValueError):
+    hidden = arrow.DictionaryArray.from_arrays(arrow.array([0, 0, 1, 1]), arrow.array(["a", None]))
+    with pytest.raises(MissingValueError) as caught:
         encoded(hidden)
+    assert (caught.value.facts["row"], caught.value.facts["count"]) == (2, 2)
 
 
 @pytest.mark.parametrize("library", ["list", "object", "pandas", "polars", "arrow", "arrow chunked", *CATEGORICAL])

@@ -190,6 +190,9 @@ def test_new_rows_leave_in_their_own_library():
     series = pandas.Series(["c", "b"], index=[4, 2], name="label")
     new = schema.read(series, sensitive_features=["f", "m"])
     pandas.testing.assert_series_equal(new.labels.vocabulary.decode(new.labels.codes), series)
+    fitted = read(pandas.Series(["b", "a", "c", "a", "b"], name="old"), sensitive_features=SEX).schema
+    new = fitted.read(series, sensitive_features=["f", "m"])
+    pandas.testing.assert_series_equal(new.labels.vocabulary.decode(new.labels.codes), series)
 
 
 @pytest.mark.parametrize("again", [lambda schema: schema, restored], ids=["same", "restored"])

@@ -85,7 +85,9 @@ class Certificate:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Certificate:
         """Restore a certificate from :meth:`to_json`."""
-        return cls(**{name: np.asarray(value, dtype=np.float64) if isinstance(value, list) else float(value) for name, value in stored.items()})
+        return cls(
+            **{name: np.asarray(value, dtype=np.float64) if isinstance(value, list) else float(value) for name, value in stored.items()}
+        )
 
 
 def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floats, *, unchanged: bool = False) -> Certificate:

@@ -92,3 +92,7 @@ class FileFormatError(R2BError, ValueError):
 
 class MissingExtraError(R2BError, ImportError):
     """An optional library is needed here and is not installed."""
+
+
+class NotSolvedWarning(UserWarning):
+    """Labels are returned that are not proven optimal; their status and certificate say how far they are."""

@@ -106,14 +106,14 @@ def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Ar
     return joint
 
 
-def class_weights(dataset: Dataset) -> Floats:
-    """Total weight of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
+def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
+    """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
     n_cells = dataset.n_groups * dataset.n_classes
     total = np.zeros(n_cells)
     # Blocks in a fixed order: the sums are the same however many threads there are, and the joint codes never exist whole.
     for start in range(0, dataset.n_rows, BLOCK_ROWS):
         joint = joint_codes(dataset, start, start + BLOCK_ROWS)
-        weight = None if dataset.weight is None else dataset.weight[start : start + BLOCK_ROWS]
+        weight = None if dataset.weight is None or ignore_weight else dataset.weight[start : start + BLOCK_ROWS]
         total += np.bincount(joint, weight, minlength=n_cells)
     return total.reshape(dataset.n_groups, dataset.n_classes)
 
@@ -177,6 +177,9 @@ def _same_rows(matrix: Array, codes: Array, labels: Array, groups: Array, row_of
     block = max(1, 131_072 // matrix.shape[1])
     for start in range(0, len(matrix), block):
         stand_in = row_of[start : start + block]
-        if not (np.array_equal(labels[stand_in], matrix[start : start + block]) and np.array_equal(groups[stand_in], codes[start : start + block])):
+        if not (
+            np.array_equal(labels[stand_in], matrix[start : start + block])
+            and np.array_equal(groups[stand_in], codes[start : start + block])
+        ):
             return False
     return True

@@ -46,8 +46,8 @@ def encode_text(array: Array) -> tuple[Array, Array]:
 
 def _crossed(block: Array) -> tuple[Array, Array]:
     """Give the code of every row of a block and one row of each code."""
-    width = 4 if block.dtype.kind == "U" else 1
-    characters = block.view(block.dtype.byteorder.replace("|", "=") + f"u{width}").reshape(len(block), -1)
+    # The byte order may be foreign: equal characters stay equal, and the order of the codes is put right by the caller.
+    characters = block.view(np.uint32 if block.dtype.kind == "U" else np.uint8).reshape(len(block), -1)
     compacted = [compact_integers(characters[:, j]) for j in range(characters.shape[1])]
     codes, table = cross([code for code, _ in compacted], [len(present) for _, present in compacted])
     example = np.empty(len(table), dtype=np.intp)

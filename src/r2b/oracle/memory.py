@@ -18,13 +18,16 @@ from r2b.errors import MissingExtraError
 from r2b.merge import Rows
 from r2b.oracle import plain
 from r2b.oracle.protocol import Evaluation, Floats, Inspection
+from r2b.oracle.thinning import thin
 
 Array = np.ndarray[Any, np.dtype[Any]]
 KernelChoice = Literal["auto", "numpy", "compiled"]
 
 _LANES = 16
-_LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
+_LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
 _PAYS = 1 << 20  # entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve
+_THIN_FROM = 1 << 21  # entries from which a solve starts on samples
+_THIN = (32, 16)  # one row in 32 to find prices, one in 8 to estimate the curvature
 _ANSWER_ENTRIES = 1 << 15  # answers are inspected in blocks that stay in cache
 
 
@@ -51,6 +54,11 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
     return compiled
 
 
+def _cores() -> int:
+    # The cores this process may use, which a container or a scheduler can make fewer than the machine has.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class MemoryOracle:
     """Answers for rows held in memory.
 
@@ -65,12 +73,13 @@ class MemoryOracle:
     def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None) -> None:
         self.rows = rows
         self.kernel = choose_kernel(kernel, rows.labels.size)
-        self.threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (threads or os.cpu_count() or 1)
+        self.threads = threads or _cores()
         self.total_weight = float(rows.group_weight.sum())
         n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES))
         self._edges = np.linspace(0, len(rows.labels), n_lanes + 1).astype(int)
         # Thresholds of the last pass, from which the compiled kernel starts the next; the NumPy kernel sorts and needs none.
-        self._levels = np.full(len(rows.labels) if self.kernel is not plain else 0, np.nan)
+        # Zero is the threshold of a distribution itself, where a solve with lam = 1 begins.
+        self._levels = np.zeros(len(rows.labels) if self.kernel is not plain else 0)
         self._weight = np.empty(0) if rows.weight is None else rows.weight
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
@@ -103,6 +112,26 @@ class MemoryOracle:
         sums, totals = self._add_up(lane, largest=5)
         each = totals[:5] / self.total_weight
         return Inspection(sums / self.rows.group_weight[:, None], *(float(value) for value in each), float(totals[5]))
+
+    def label_means(self) -> Floats:
+        """Group means of the labels as they came in."""
+
+        def lane(part: slice) -> list[NDArray[Any]]:
+            sums = np.zeros((self.rows.n_groups, self.rows.n_classes))
+            self.kernel.add_rows(self.rows.labels[part], self.rows.groups[part], self._weight[part], sums)
+            return [sums]
+
+        (sums,) = self._add_up(lane)
+        means: Floats = sums / self.rows.group_weight[:, None]
+        return means
+
+    def samples(self) -> tuple[MemoryOracle, MemoryOracle] | None:
+        """A small and a larger sample of the rows, for a solver to come near the answer with; None where all rows are cheap to walk."""
+        if self.rows.labels.size < _THIN_FROM:
+            return None
+        kernel: KernelChoice = "numpy" if self.kernel is plain else "compiled"
+        small, large = (MemoryOracle(thin(self.rows, len(self.rows.labels) // part), kernel, self.threads) for part in _THIN)
+        return small, large
 
     def _answers(self, part: slice, prices: Floats, lam: float, unchanged: bool) -> Iterator[tuple[slice, Array]]:
         rows = self.rows

@@ -91,3 +91,12 @@ def inspect(
         for group in np.flatnonzero(np.bincount(groups[part], minlength=len(prices))):
             mine = groups[part] == group
             sums[group] += own[mine] @ x[mine]
+
+
+def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None:
+    """Add the label rows themselves to ``sums`` (R, L)."""
+    for part in _blocks(labels):
+        own = weight[part] if len(weight) else np.ones(len(groups[part]))
+        for group in np.flatnonzero(np.bincount(groups[part], minlength=len(sums))):
+            mine = groups[part] == group
+            sums[group] += own[mine] @ labels[part][mine]

@@ -19,7 +19,10 @@ Floats = NDArray[np.float64]
 # Classes with epsilon = 0 have no band to give curvature. 1e-14 fails on one degenerate problem in seven and 1e-4 on one in thirty;
 # anything between 1e-10 and 1e-8 fails on none.
 _REGULARISATION = 1e-9
-_CENTRAL = 1e-13  # complementarity at which the prices are as good as double precision makes them here
+# Complementarity at which to stop. The price of an entry inside its band is about this over epsilon, and must be small beside epsilon for
+# Newton to see on which side of the band the entry lies.
+_CENTRAL = 1e-13
+_BESIDE_BAND = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,8 @@ class Interior:
         self.band = np.broadcast_to(self.epsilon > 0, (problem.n_groups, problem.n_classes))
         self.width = np.where(self.epsilon > 0, self.epsilon, 1.0)
         self.free = np.ones(self.band.shape, dtype=bool)
+        narrowest = float(self.epsilon.min(where=self.epsilon > 0, initial=1.0))
+        self.central = min(_CENTRAL, _BESIDE_BAND * narrowest**2)
         self.mass = problem.n_classes + 2.0 * float(self.share @ self.band.sum(axis=1))
 
     def start(self, prices: Floats) -> InteriorState:
@@ -111,7 +116,7 @@ class Interior:
                 new = self._state(here.moved(d, length))
             except np.linalg.LinAlgError:
                 return replace(state, stalled=True)
-        if not np.isfinite(new.residual) or (new.residual > state.residual and mu < 1e-10):
+        if not np.isfinite(new.residual) or (new.residual > 10 * state.residual and mu < 1e-10):
             return replace(state, stalled=True)
         return new
 
@@ -129,7 +134,7 @@ class Interior:
     def _state(self, point: Point) -> InteriorState:
         mu = self._complementarity(point)
         residual = max(mu, *(float(np.abs(part).max()) for part in self.infeasibility(point)))
-        return InteriorState(point, point.prices, residual, mu, stalled=mu <= _CENTRAL)
+        return InteriorState(point, point.prices, residual, mu, stalled=mu <= self.central)
 
     def _complementarity(self, at: Point) -> float:
         bands = np.where(self.band, at.p * (self.width - at.a) + at.q * at.a, 0.0)

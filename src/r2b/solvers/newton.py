@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 
 _GAMMA = 0.95  # of lam: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
+_SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -41,6 +42,7 @@ class NewtonState:
         What the groups leave on the table: support function at the prices minus what they pay. Free of cancellation, so it still
         tells two points apart where their merits agree to rounding.
     curvature : ndarray of shape (n_groups, n_classes, n_classes) or None
+        None until a step is taken from here.
     damping : float
         Added to the curvature, in units of 1 / lam.
     stalled : bool
@@ -70,17 +72,21 @@ class Newton:
     share : ndarray of shape (n_groups,)
         Each group's share of the weight.
     lam : float
+    sample : Oracle, optional
+        Where to take the curvature from. An estimate from a sample costs a fraction of a pass and leaves the answer as it is: the residual
+        always comes from all rows. Each step then gains a factor of about the square root of the sample's size.
     """
 
     oracle: Oracle
     bound: RangeBound
     share: Floats
     lam: float
+    sample: Oracle | None = None
     name: str = "newton"
 
     def start(self, prices: Floats) -> NewtonState:
         """Evaluate at the given prices."""
-        return self._evaluate(prices, curvature=True)
+        return self._evaluate(prices)
 
     def mean_shift(self, state: NewtonState) -> Floats:
         """Prices that close the gap of the means if no response touches the border of the simplex: then they are exact at once.
@@ -91,19 +97,22 @@ class Newton:
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
-        if state.curvature is None:
-            state = self._evaluate(state.prices, curvature=True, damping=state.damping)
+        if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
+            oracle = self.sample or self.oracle
+            state = replace(state, curvature=oracle.evaluate(state.prices, self.lam, curvature=True).curvature)
         damping = state.damping
         while damping < 1e3:
-            candidate = self._evaluate(state.prices + self._direction(state, damping), curvature=True, damping=max(damping / 20, 1e-13))
+            candidate = self._evaluate(state.prices + self._direction(state, damping), damping=max(damping / 20, 1e-13))
             if self._accept(state, candidate):
-                return candidate
+                # Near the answer an estimated curvature hardly changes: it is kept as long as it serves.
+                keep = self.sample is not None and candidate.residual <= _SERVES * state.residual
+                return replace(candidate, curvature=state.curvature) if keep else candidate
             damping = max(8 * damping, 1e-12)
         return self._safe_step(state)
 
     def _safe_step(self, state: NewtonState) -> NewtonState:
         # A proximal-gradient step never increases the envelope; where rounding hides even that, there is nothing left to gain.
-        candidate = self._evaluate(state.prices + _GAMMA * self.lam * state.gap, curvature=True, damping=1e-2)
+        candidate = self._evaluate(state.prices + _GAMMA * self.lam * state.gap, damping=1e-2)
         if candidate.merit <= state.merit or candidate.residual < state.residual:
             return candidate
         return replace(state, stalled=True)
@@ -113,15 +122,15 @@ class Newton:
         promised = _GAMMA * self.lam * float(self.share @ (old.gap * old.gap).sum(axis=1))
         if decrease >= max(_DECREASE * promised, _NOISE):
             return True
-        halved = new.residual <= 0.5 * old.residual
+        smaller = float((new.gap**2).sum()) <= 0.8 * float((old.gap**2).sum())
         # Prices of a class that a group does not use cost epsilon times a weight: too little for the merit to see, and their
         # residual stays at epsilon until they are gone.
         cheaper = new.residual <= (1 + 1e-6) * old.residual and new.unpaid <= 0.9 * old.unpaid
-        return decrease >= -_NOISE and (halved or cheaper)
+        return decrease >= -_NOISE and (smaller or cheaper)
 
-    def _evaluate(self, prices: Floats, *, curvature: bool, damping: float = 1e-3) -> NewtonState:
+    def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
         gamma = _GAMMA * self.lam
-        seen = self.oracle.evaluate(prices, self.lam, curvature=curvature)
+        seen = self.oracle.evaluate(prices, self.lam, curvature=False)
         target = self.bound.project(seen.means + prices / gamma, self.share)
         gap = seen.means - target.means
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
@@ -129,7 +138,7 @@ class Newton:
         centred = prices - self.share @ prices
         unpaid = self.bound.support(centred, self.share) - float(self.share @ (centred * seen.means).sum(axis=1))
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, seen.means, gap, target.clipped, merit, unpaid, seen.curvature, damping)
+        return NewtonState(prices, residual, seen.means, gap, target.clipped, merit, unpaid, None, damping)
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         """Solve ``((I - Q) K + Q / gamma) d = E``, Q the derivative of the projection.

@@ -14,16 +14,21 @@ from r2b.solvers.newton import Newton
 
 _PATIENCE = 60  # Newton steps before the net is spread: nine in ten problems need fewer than ten
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
+_SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
-def exact_plan(problem: Problem, oracle: Oracle, tol: float) -> Iterator[Stage]:
+def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
-    newton = Newton(oracle, problem.bound, problem.share, float(problem.lam))
-    for lam in _path(float(problem.lam)):
-        easier = Newton(oracle, problem.bound, problem.share, lam, name=f"newton, lam {lam:.3g}")
-        yield Stage(easier, _PREPARE, 20, final=False, refine=easier.mean_shift)
-    yield Stage(newton, tol, _PATIENCE, refine=newton.mean_shift)
+    lam, bound, share = float(problem.lam), problem.bound, problem.share
+    small, large = samples or (oracle, None)
+    for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
+        newton = Newton(small, bound, share, easier, name=f"prepare, lam {easier:.3g}")
+        yield Stage(newton, _PREPARE, 20, final=False, refine=newton.mean_shift if step == 0 else None)
+    if large is not None:
+        yield Stage(Newton(oracle, bound, share, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
+    newton = Newton(oracle, bound, share, lam)
+    yield Stage(newton, tol, _PATIENCE, refine=None if samples else newton.mean_shift)
     if problem.rows.labels.size <= _NET_ENTRIES:
         yield Stage(Interior(problem), 0.0, 100, final=False)
         yield Stage(newton, tol, _PATIENCE)
@@ -36,7 +41,9 @@ def _path(lam: float) -> list[float]:
     return [lam * 3.0**power for power in range(steps, 0, -1)]
 
 
-def solve(problem: Problem, oracle: Oracle, *, tol: float = 1e-10, limits: Limits | None = None) -> Outcome:
+def solve(
+    problem: Problem, oracle: Oracle, *, samples: tuple[Oracle, Oracle] | None = None, tol: float = 1e-10, limits: Limits | None = None
+) -> Outcome:
     """Solve a problem for its prices.
 
     Parameters
@@ -44,12 +51,14 @@ def solve(problem: Problem, oracle: Oracle, *, tol: float = 1e-10, limits: Limit
     problem : Problem
     oracle : Oracle
         Walks the problem's rows.
+    samples : pair of Oracle, optional
+        Walk a small sample of them, to come near cheaply, and a larger one, to estimate the curvature.
     tol : float
         Residual in units of group means.
     limits : Limits, optional
     """
     prices = np.zeros((problem.n_groups, problem.n_classes))
-    outcome = run(exact_plan(problem, oracle, tol), prices, limits or Limits())
+    outcome = run(exact_plan(problem, oracle, samples, tol), prices, limits or Limits())
     # Prices have a free constant per class within rounding; the certificate wants sum_s W_s nu_sk = 0.
     outcome.prices = outcome.prices - problem.share @ outcome.prices
     return outcome

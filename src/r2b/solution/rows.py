@@ -1,0 +1,159 @@
+"""Fair labels of the rows of one table, block by block, in every form. Nothing here takes the likeliest class: that would undo the work.
+
+The new label of a row is a function of its old label, its group and the prices; the whole matrix exists only if someone asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from r2b.inputs import Dataset
+from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
+from r2b.merge import class_weights, joint_codes
+from r2b.oracle import respond
+from r2b.outputs.expansion import Expansion, expand_index, expand_rows
+from r2b.outputs.rounding import assign_counts, round_rows, round_table
+from r2b.outputs.sampling import sample_rows, sample_table
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class FairRows:
+    """The rows of a table and the prices that turn them into fair ones.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    prices : ndarray of shape (n_groups, n_classes)
+    lam : float
+    unchanged : bool
+        The labels go out as they came in.
+    """
+
+    dataset: Dataset
+    prices: Floats
+    lam: float
+    unchanged: bool
+
+    @cached_property
+    def channel(self) -> Floats:
+        """P(new class | old class, group), of shape (n_groups, n_classes, n_classes)."""
+        return channel_of(self.prices, self.lam, self.unchanged)
+
+    @property
+    def _table(self) -> Floats:
+        # One distribution per (group, class): the row that ``joint_codes`` points at.
+        n_classes = self.dataset.n_classes
+        return self.channel.reshape(-1, n_classes)
+
+    def blocks(self, size: int, dtype: DTypeLike) -> Iterator[Array]:
+        """Give the matrix of fair labels ``size`` rows at a time."""
+        table = None if self.dataset.labels.is_soft else self._table.astype(dtype, copy=False)
+        for start in range(0, self.dataset.n_rows, size):
+            stop = min(start + size, self.dataset.n_rows)
+            out = np.empty((stop - start, self.dataset.n_classes), dtype)
+            self._write(out, slice(start, stop), table)
+            yield out
+
+    def matrix(self, dtype: DTypeLike) -> Array:
+        """Give the whole matrix of fair labels."""
+        n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
+        out = np.empty((n_rows, n_classes), dtype)
+        table = None if self.dataset.labels.is_soft else self._table.astype(dtype, copy=False)
+        size = max(1, (1 << 18) // n_classes)
+        for start in range(0, n_rows, size):
+            part = slice(start, min(start + size, n_rows))
+            self._write(out[part], part, table)
+        return out
+
+    def _write(self, out: Array, part: slice, table: Array | None) -> None:
+        if table is not None:
+            # Codes are in range by construction; "clip" spares NumPy a buffer and a check.
+            np.take(table, joint_codes(self.dataset, part.start, part.stop), axis=0, out=out, mode="clip")
+            return
+        labels = self.dataset.labels.array[part]
+        out[...] = labels if self.unchanged else respond(labels, self.dataset.groups.codes[part], self.prices, self.lam)
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        """Draw one class per row."""
+        data = self.dataset
+        uniforms = rng.random(data.n_rows)  # one per row, whatever the form of the labels
+        if not data.labels.is_soft:
+            return sample_table(joint_codes(data), self._table, uniforms)
+        drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        for start, block in self._numbered_blocks():
+            drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
+        return drawn
+
+    def round(self, rng: np.random.Generator) -> Array:
+        """Pick one class per row so that group means stay as close to the optimum as whole rows allow."""
+        data = self.dataset
+        if self.unchanged and not data.labels.is_soft:
+            return data.labels.array
+        picked = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        counts = class_weights(data, ignore_weight=True) if not data.labels.is_soft else None
+        for group in range(data.n_groups):
+            mine = np.flatnonzero(data.groups.codes == group)
+            if counts is not None and data.weight is None:
+                table = round_table(counts[group][:, None] * self.channel[group], rng)
+                picked[mine] = assign_counts(data.labels.array[mine], table, rng)
+            else:
+                weight = None if data.weight is None else data.weight[mine]
+                picked[mine] = round_rows(self._of_group(group, mine), rng, weight)
+        return picked
+
+    def _of_group(self, group: int, mine: Array) -> Array:
+        labels = self.dataset.labels.array[mine]
+        if not self.dataset.labels.is_soft:
+            return self.channel[group][labels]
+        if self.unchanged:
+            return labels
+        return respond(labels, np.zeros(len(mine), np.uint8), self.prices[group : group + 1], self.lam)
+
+    def expand(self) -> Expansion:
+        """Repeat each row for its classes, with weights."""
+        data = self.dataset
+        if not data.labels.is_soft:
+            return expand_index(joint_codes(data), self._table, data.weight)
+        parts = []
+        for start, block in self._numbered_blocks():
+            weight = None if data.weight is None else data.weight[start : start + len(block)]
+            row, code, part = expand_rows(block, weight)
+            parts.append((row + start, code, part))
+        rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rows, codes, weights
+
+    def sampling_deviation(self) -> Floats:
+        """Standard deviation of each group mean of drawn labels, of shape (n_groups, n_classes)."""
+        data = self.dataset
+        variance = np.zeros((data.n_groups, data.n_classes))
+        total = np.zeros(data.n_groups)
+        for start, block in self._numbered_blocks():
+            codes = data.groups.codes[start : start + len(block)]
+            weight = np.ones(len(block)) if data.weight is None else data.weight[start : start + len(block)]
+            np.add.at(variance, codes, (weight**2)[:, None] * block * (1.0 - block))
+            total += np.bincount(codes, weight, minlength=data.n_groups)
+        deviation: Floats = np.sqrt(variance) / total[:, None]
+        return deviation
+
+    def _numbered_blocks(self) -> Iterator[tuple[int, Array]]:
+        size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
+        for number, block in enumerate(self.blocks(size, np.float64)):
+            yield number * size, block
+
+
+def channel_of(prices: Floats, lam: float, unchanged: bool) -> Floats:
+    """Answer of every group to every pure class: P(new class | old class, group)."""
+    n_groups, n_classes = prices.shape
+    one_hot = np.eye(n_classes)
+    if unchanged:
+        return np.broadcast_to(one_hot, (n_groups, n_classes, n_classes)).copy()
+    return np.stack([respond(one_hot, np.full(n_classes, group), prices, lam) for group in range(n_groups)])

@@ -1,0 +1,123 @@
+"""Solutions on disk: one JSON file, versioned, without pickle. The layout is documented in docs/file-format.md."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from r2b.certificate import Certificate
+from r2b.errors import FileFormatError
+from r2b.inputs import Schema
+from r2b.solution.labels import FairLabels
+from r2b.solvers import Progress, Status
+
+FORMAT = "r2b-solution"
+VERSION = 1
+
+
+def save(fair: FairLabels, path: str | PathLike[str]) -> None:
+    """Write a solution; the file appears whole or not at all."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "schema": fair.schema.to_json(),
+        "prices": fair.prices.tolist(),
+        "lam": fair.lam,
+        "unchanged": fair.unchanged,
+        "status": fair.status.value,
+        "residual": fair.residual,
+        "certificate": fair.certificate.to_json(),
+        "history": [[step.iteration, step.stage, step.residual, step.seconds] for step in fair.history],
+    }
+    target = Path(path)
+    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file, default=_plain)
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def load(path: str | PathLike[str]) -> FairLabels:
+    """Read a solution that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    FairLabels
+        Without rows: ``transform`` gives labels for the rows you pass.
+
+    Raises
+    ------
+    FileFormatError
+        The file is not a saved solution, is damaged, or comes from a later release.
+
+    Examples
+    --------
+    >>> import r2b, tempfile, os
+    >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fair.save(os.path.join(folder, "fair.json"))
+    ...     again = r2b.load(os.path.join(folder, "fair.json"))
+    >>> again.transform(["b"], sensitive_features=["f"])
+    array([[0.5, 0.5]])
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as cause:
+        raise _refusal(path, f"is not JSON ({cause})") from cause
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise _refusal(path, "is not a saved solution")
+    if content.get("version") != VERSION:
+        raise FileFormatError(
+            f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads version {VERSION}.",
+            remedy="Install the release that wrote it, or a later one.",
+            path=os.fspath(path),
+            version=content.get("version"),
+        )
+    try:
+        return _restored(content)
+    except (KeyError, TypeError, ValueError) as cause:
+        raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
+
+
+def _restored(content: dict[str, Any]) -> FairLabels:
+    schema = Schema.from_json(content["schema"])
+    prices = np.array(content["prices"], dtype=np.float64)
+    lam = float(content["lam"])
+    if prices.shape != (len(schema.group_names), len(schema.classes)) or not np.isfinite(prices).all() or not 0 < lam < math.inf:
+        raise ValueError(f"prices of shape {prices.shape} or lam {lam} do not fit the schema")
+    return FairLabels(
+        schema=schema,
+        prices=prices,
+        lam=lam,
+        status=Status(content["status"]),
+        certificate=Certificate.from_json(content["certificate"]),
+        residual=float(content["residual"]),
+        history=tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"]),
+        unchanged=bool(content["unchanged"]),
+    )
+
+
+def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
+    return FileFormatError(f"{os.fspath(path)} {what}.", remedy="Pass a file written by FairLabels.save.", path=os.fspath(path))
