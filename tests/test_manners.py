@@ -24,14 +24,14 @@ PACKAGE = ROOT / "src" / "r2b"
 MAX_LINES = 400
 
 # A room imports only from rooms before it. A new room takes its place here.
-ORDER = ["errors", "compile", "inputs", "merge", "parity", "problem", "oracle", "certificate", "solvers", "outputs", "solution", "metrics"]
+ORDER = ["errors", "compile", "lanes", "inputs", "merge", "parity", "problem", "oracle", "certificate", "solvers", "outputs", "solution", "metrics"]
 ORDER += ["audit", "datasets", "methods", "api", "sklearn", "report", "experiments", "app", "cli", "demo", "__main__"]
 # Rooms that may know even less than their place allows: everything they may import.
 ONLY = {"metrics": {"errors", "inputs", "merge"}, "datasets": {"errors"}}
 # Rooms that must not know some room before them.
 NEVER = {"outputs": {"solvers"}}
 # Rows are read by inputs and merge, written by outputs, counted by metrics; in between, where the solving is, only the oracle walks them.
-ROW_WALKERS = {"inputs", "merge", "oracle", "outputs", "metrics"}
+ROW_WALKERS = {"compile", "lanes", "inputs", "merge", "oracle", "outputs", "solution", "metrics"}
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}
 OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "pyspark", "torch"}
 

@@ -16,4 +16,4 @@ from r2b.solvers import Progress, Status
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "FairLabels", "Progress", "Status", "debias", "datasets", "errors", "load", "metrics"]
+__all__ = ["Certificate", "FairLabels", "Progress", "Status", "datasets", "debias", "errors", "load", "metrics"]

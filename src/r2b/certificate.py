@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.inputs.probabilities import TOLERANCE
 from r2b.oracle import Oracle
 from r2b.problem import Problem
 
@@ -50,6 +51,8 @@ class Certificate:
         Share of the weight whose label changes: mean total-variation distance, for class labels the chance that a row changes.
     simplex_violation : float
         Largest amount by which a row is negative or off a sum of 1.
+    simplex_allowance : float
+        What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what the input check lets pass.
 
     Examples
     --------
@@ -72,22 +75,41 @@ class Certificate:
     distance: float
     expected_changes: float
     simplex_violation: float
+    simplex_allowance: float = PROVEN
 
     @property
     def holds(self) -> bool:
-        """Whether gap, parity and simplex are all within 1e-9."""
-        return self.excess <= PROVEN and abs(self.relative_gap) <= PROVEN and self.simplex_violation <= PROVEN
+        """Whether gap and parity are within 1e-9, and rows on the simplex as far as they may be asked to be."""
+        return self.excess <= PROVEN and abs(self.relative_gap) <= PROVEN and self.simplex_violation <= self.simplex_allowance
 
     def to_json(self) -> dict[str, Any]:
-        """Give the certificate as plain values."""
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(self).items()}
+        """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
+        stored: dict[str, Any] = {name: np.asarray(value).tolist() for name, value in asdict(self).items()}
+        stored["epsilon"] = [value if np.isfinite(value) else "inf" for value in stored["epsilon"]]
+        return stored
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Certificate:
-        """Restore a certificate from :meth:`to_json`."""
-        return cls(
-            **{name: np.asarray(value, dtype=np.float64) if isinstance(value, list) else float(value) for name, value in stored.items()}
-        )
+    def from_json(cls, stored: dict[str, Any], n_groups: int, n_classes: int) -> Certificate:
+        """Restore a certificate from :meth:`to_json`.
+
+        Raises
+        ------
+        ValueError
+            A value is missing, of the wrong shape or not a number.
+        """
+        shapes = {
+            "parity_by_class": (n_classes,),
+            "epsilon": (n_classes,),
+            "means": (n_groups, n_classes),
+            "means_before": (n_groups, n_classes),
+        }
+        values: dict[str, Any] = {}
+        for name in cls.__dataclass_fields__:
+            array = np.array(stored[name], dtype=np.float64)
+            if array.shape != shapes.get(name, ()) or np.isnan(array).any():
+                raise ValueError(f"{name} of the certificate is {stored[name]!r}")
+            values[name] = array if array.ndim else float(array)
+        return cls(**values)
 
 
 def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floats, *, unchanged: bool = False) -> Certificate:
@@ -99,13 +121,15 @@ def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floa
     oracle : Oracle
         Used to walk data and returned labels once.
     prices : ndarray of shape (n_groups, n_classes)
-        With ``sum_s W_s nu_sk = 0`` for every class.
+        Any prices give a valid bound; the optimal ones a tight one.
     means_before : ndarray of shape (n_groups, n_classes)
         Group means of the labels that came in.
     unchanged : bool
         The old labels themselves go out.
     """
     lam, share, bound = float(problem.lam), problem.share, problem.bound
+    # Only balanced prices bound anything; a constant per class changes no label, so it is taken off here rather than trusted.
+    prices = prices - share @ prices
     seen = oracle.inspect(prices, lam, unchanged=unchanged)
     size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
     # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and what groups leave on the table.
@@ -126,4 +150,5 @@ def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floa
         distance=seen.squared_distance,
         expected_changes=seen.moved,
         simplex_violation=seen.simplex_violation,
+        simplex_allowance=TOLERANCE[problem.rows.labels.dtype] if unchanged else PROVEN,
     )

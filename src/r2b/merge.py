@@ -21,6 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MergeChoice = Literal["auto", "always", "never"]
 
+_PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table
 _PROBE_ROWS = 4_096  # enough to tell a table of repeated rows from one where every row is new
 _REPEATED = 0.5  # merging sorts N hashes; it pays when it at least halves the rows that every pass walks
 
@@ -65,7 +66,8 @@ class Rows:
         """Total weight of each group, of shape (n_groups,)."""
         if self.weight is None:
             return _block_count(self.groups, self.n_groups)
-        return np.bincount(self.groups, self.weight, minlength=self.n_groups)
+        total: Floats = np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
+        return total
 
 
 def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
@@ -109,13 +111,31 @@ def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Ar
 def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
     n_cells = dataset.n_groups * dataset.n_classes
+    weight = None if ignore_weight else dataset.weight
+    if weight is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
+        return _count_in_pairs(dataset).reshape(dataset.n_groups, dataset.n_classes)
     total = np.zeros(n_cells)
-    # Blocks in a fixed order: the sums are the same however many threads there are, and the joint codes never exist whole.
-    for start in range(0, dataset.n_rows, BLOCK_ROWS):
-        joint = joint_codes(dataset, start, start + BLOCK_ROWS)
-        weight = None if dataset.weight is None or ignore_weight else dataset.weight[start : start + BLOCK_ROWS]
-        total += np.bincount(joint, weight, minlength=n_cells)
+    block = max(BLOCK_ROWS, 4 * n_cells)  # the table of a block must not cost more than its rows
+    # Blocks in a fixed order: the same rows give the same bits, and the joint codes never exist whole.
+    for start in range(0, dataset.n_rows, block):
+        joint = joint_codes(dataset, start, start + block)
+        total += np.bincount(joint, None if weight is None else weight[start : start + block], minlength=n_cells)
     return total.reshape(dataset.n_groups, dataset.n_classes)
+
+
+def _count_in_pairs(dataset: Dataset) -> Floats:
+    # Two codes of one byte read as one of two bytes: half as many steps, on a table that still fits the second-level cache.
+    pairs = np.zeros(65_536, dtype=np.int64)
+    rest = np.zeros(256, dtype=np.int64)
+    for start in range(0, dataset.n_rows, _PAIR_BLOCK):
+        joint = joint_codes(dataset, start, start + _PAIR_BLOCK)
+        even = len(joint) // 2 * 2
+        pairs += np.bincount(joint[:even].view(np.uint16), minlength=65_536)
+        rest += np.bincount(joint[even:], minlength=256)
+    square = pairs.reshape(256, 256)
+    each = square.sum(axis=0) + square.sum(axis=1) + rest
+    total: Floats = each[: dataset.n_groups * dataset.n_classes].astype(np.float64)
+    return total
 
 
 def _block_count(codes: Array, n_codes: int) -> Floats:

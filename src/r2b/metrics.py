@@ -12,9 +12,10 @@ import numpy as np
 
 from r2b.errors import ParameterError
 from r2b.inputs.dataset import Dataset, assemble
-from r2b.inputs.integers import BLOCK_ROWS, Array
+from r2b.inputs.integers import Array
 from r2b.inputs.probabilities import row_blocks
 from r2b.inputs.vocabulary import plain_value
+from r2b.merge import class_weights
 
 Method = Literal["between_groups", "to_overall"]
 
@@ -169,7 +170,7 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
            [0. , 1. ]]), array([2., 1.]))
     """
     if dataset.labels.matrix is None:
-        sums = _sums_of_codes(dataset)
+        sums = class_weights(dataset)
         weights = sums.sum(axis=1)
     else:
         sums = _sums_of_matrix(dataset)
@@ -177,20 +178,6 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
     means = np.full_like(sums, np.nan)
     np.divide(sums, weights[:, None], out=means, where=weights[:, None] > 0)
     return means, weights
-
-
-def _sums_of_codes(dataset: Dataset) -> Array:
-    codes, groups, weight = dataset.labels.array, dataset.groups.codes, dataset.weight
-    n_cells = dataset.n_groups * dataset.n_classes
-    sums = np.zeros(n_cells)
-    block = max(BLOCK_ROWS, 4 * n_cells)  # the table of a block must not cost more than its rows
-    for start in range(0, dataset.n_rows, block):
-        rows = slice(start, start + block)
-        cells = groups[rows].astype(np.intp)
-        cells *= dataset.n_classes
-        cells += codes[rows]
-        sums += np.bincount(cells, weights=None if weight is None else weight[rows], minlength=n_cells)
-    return sums.reshape(dataset.n_groups, dataset.n_classes)
 
 
 def _sums_of_matrix(dataset: Dataset) -> Array:

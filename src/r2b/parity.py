@@ -5,8 +5,9 @@ This room knows means, weights and prices of groups; it never sees a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,8 +56,10 @@ class RangeBound:
     epsilon: Floats
 
     @classmethod
-    def of(cls, epsilon: float | ArrayLike, n_classes: int, names: Sequence[object] | None = None) -> RangeBound:
-        """Check ``epsilon`` (one number, or one per class) and freeze it."""
+    def of(cls, epsilon: float | ArrayLike | Mapping[Any, float], n_classes: int, names: Sequence[object] | None = None) -> RangeBound:
+        """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
+        if isinstance(epsilon, Mapping):
+            epsilon = _by_name(epsilon, list(range(n_classes)) if names is None else list(names))
         try:
             values = np.array(epsilon, dtype=np.float64)
         except (TypeError, ValueError):
@@ -88,7 +91,8 @@ class RangeBound:
 
     def violation(self, means: Floats) -> Floats:
         """How far each class lies above its bound (0 where it is met)."""
-        return np.maximum(np.ptp(means, axis=0) - self.epsilon, 0.0)
+        above: Floats = np.maximum(np.ptp(means, axis=0) - self.epsilon, 0.0)
+        return above
 
     def support(self, prices: Floats, weight: Floats) -> float:
         """Value of the support function at prices with ``sum_s W_s nu_sk = 0``: ``sum_k eps_k / 2 * sum_s W_s |nu_sk|``."""
@@ -129,4 +133,19 @@ class RangeBound:
         above, below = means > middle + eps, means < middle
         cut = weight @ (above | below)
         total = weight @ (np.where(above, means - eps, 0.0) + np.where(below, means, 0.0))
-        return np.where(cut > 0, total / np.where(cut > 0, cut, 1.0), middle)
+        level: Floats = np.where(cut > 0, total / np.where(cut > 0, cut, 1.0), middle)
+        return level
+
+
+def _by_name(epsilon: Mapping[Any, float], names: list[Any]) -> list[float]:
+    missing = [name for name in names if name not in epsilon]
+    unknown = [name for name in epsilon if name not in names]
+    if missing or unknown:
+        what = f"has no value for class {missing[0]!r}" if missing else f"names {unknown[0]!r}, which is not a class"
+        raise ParameterError(
+            f"epsilon {what}.",
+            remedy=f"Name every class once: {', '.join(map(repr, names[:10]))}{', ...' if len(names) > 10 else ''}.",
+            missing=missing,
+            unknown=unknown,
+        )
+    return [epsilon[name] for name in names]

@@ -37,7 +37,7 @@ class Problem:
         if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 < self.lam < math.inf):
             raise ParameterError(
                 f"lam is {self.lam!r}.",
-                remedy="It weighs the squared size of the new labels against agreement with the old: pass a number above 0; 1 is the squared distance.",
+                remedy="It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance.",
                 lam=self.lam,
             )
 
@@ -54,4 +54,5 @@ class Problem:
     @cached_property
     def share(self) -> Floats:
         """Each group's share of the total weight, of shape (n_groups,)."""
-        return self.rows.group_weight / self.rows.group_weight.sum()
+        share: Floats = self.rows.group_weight / self.rows.group_weight.sum()
+        return share

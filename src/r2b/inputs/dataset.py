@@ -128,10 +128,12 @@ class Schema:
             columns = tuple(str(name) for name in stored["columns"])
             vocabularies = tuple(Vocabulary.from_json(vocabulary) for vocabulary in stored["vocabularies"])
             table = np.array(stored["table"], dtype=np.int64).reshape(-1, len(columns))
-            classes, is_soft = Vocabulary.from_json(stored["classes"]), bool(stored["is_soft"])
+            classes, is_soft = Vocabulary.from_json(stored["classes"]), stored["is_soft"]
+            if not isinstance(is_soft, bool):
+                raise ValueError(f"is_soft is {is_soft!r}")
             if len(table) == 0 or (table < 0).any() or (table >= [len(vocabulary) for vocabulary in vocabularies]).any():
                 raise ValueError("groups of values that are not there")
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise FileFormatError(
                 f"The stored schema cannot be read: {type(error).__name__} ({error}).",
                 remedy="Save the object again with this release.",

@@ -47,12 +47,15 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     >>> codes, present
     (array([1, 0, 1], dtype=uint8), array([-2,  7], dtype=int8))
     """
-    low, high = int(values.min()), int(values.max())
-    span = high - low + 1
-    if span > WIDEST_SPAN:
+    low, high = int(values[:BLOCK_ROWS].min()), int(values[:BLOCK_ROWS].max())
+    codes = _shifted(values, low, high) if high - low < WIDEST_SPAN else None
+    if codes is None:  # the first block did not show the whole span
+        low, high = int(values.min()), int(values.max())
+        codes = _shifted(values, low, high) if high - low < WIDEST_SPAN else None
+    if codes is None:
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(values.dtype, copy=False)
-    codes = _shifted(values, low, span)
+    span = high - low + 1
     occurs = _occurring(codes, span)
     offsets = np.flatnonzero(occurs)
     # Python integers: the sum may leave the dtype on the way (an int8 span reaches 255), its values never do.
@@ -62,12 +65,19 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     return codes, present
 
 
-def _shifted(values: Array, low: int, span: int) -> Array:
-    # Unsigned arithmetic wraps, so casting first and subtracting after is exact for any integer dtype as long as the span fits.
-    dtype = smallest_unsigned(span)
-    codes = values.astype(dtype)
-    if low != 0:
-        codes -= dtype.type(low % (1 << (8 * dtype.itemsize)))
+def _shifted(values: Array, low: int, high: int) -> Array | None:
+    """Subtract ``low``, or give None at the first block with a value outside the span: one walk both checks and casts."""
+    dtype = smallest_unsigned(high - low + 1)
+    codes = np.empty(len(values), dtype)
+    offset = dtype.type(low % (1 << (8 * dtype.itemsize)))
+    for start in range(0, len(values), BLOCK_ROWS):
+        block, out = values[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS]
+        if block.min() < low or block.max() > high:
+            return None
+        # Unsigned arithmetic wraps, so casting first and subtracting after is exact for any integer dtype as long as the span fits.
+        np.copyto(out, block, casting="unsafe")
+        if offset:
+            out -= offset
     return codes
 
 

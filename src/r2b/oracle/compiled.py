@@ -23,7 +23,7 @@ TILE = 32
 def _fill(labels: Array, groups: Array, prices: Array, levels: Array, start: int, tile: Array, level: Array) -> int:
     """Bring rows ``start`` and on of ``y - nu`` into the tile, padded with copies of the first; return how many there are."""
     n_classes = labels.shape[1]
-    size = min(TILE, labels.shape[0] - start)
+    size: int = min(TILE, labels.shape[0] - start)
     for j in range(TILE):
         i = start + (j if j < size else 0)
         s = groups[i]

@@ -5,9 +5,7 @@ Lanes depend on the number of rows alone and are added up in order, so the resul
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any, Literal
 
@@ -15,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.errors import MissingExtraError
+from r2b.lanes import cores, in_order, parts_of
 from r2b.merge import Rows
 from r2b.oracle import plain
 from r2b.oracle.protocol import Evaluation, Floats, Inspection
@@ -27,7 +26,7 @@ _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
 _PAYS = 1 << 20  # entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve
 _THIN_FROM = 1 << 21  # entries from which a solve starts on samples
-_THIN = (32, 16)  # one row in 32 to find prices, one in 8 to estimate the curvature
+_THIN = (32, 16)  # one row in 32 to find prices, one in 16 to estimate the curvature
 _ANSWER_ENTRIES = 1 << 15  # answers are inspected in blocks that stay in cache
 
 
@@ -54,11 +53,6 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
     return compiled
 
 
-def _cores() -> int:
-    # The cores this process may use, which a container or a scheduler can make fewer than the machine has.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class MemoryOracle:
     """Answers for rows held in memory.
 
@@ -73,10 +67,10 @@ class MemoryOracle:
     def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None) -> None:
         self.rows = rows
         self.kernel = choose_kernel(kernel, rows.labels.size)
-        self.threads = threads or _cores()
+        self.threads = threads or cores()
         self.total_weight = float(rows.group_weight.sum())
         n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES))
-        self._edges = np.linspace(0, len(rows.labels), n_lanes + 1).astype(int)
+        self._lanes = parts_of(len(rows.labels), -(-len(rows.labels) // n_lanes))
         # Thresholds of the last pass, from which the compiled kernel starts the next; the NumPy kernel sorts and needs none.
         # Zero is the threshold of a distribution itself, where a solve with lam = 1 begins.
         self._levels = np.zeros(len(rows.labels) if self.kernel is not plain else 0)
@@ -111,7 +105,9 @@ class MemoryOracle:
 
         sums, totals = self._add_up(lane, largest=5)
         each = totals[:5] / self.total_weight
-        return Inspection(sums / self.rows.group_weight[:, None], *(float(value) for value in each), float(totals[5]))
+        slack, squared_norm, agreement, squared_distance, moved = (float(value) for value in each)
+        means = sums / self.rows.group_weight[:, None]
+        return Inspection(means, slack, squared_norm, agreement, squared_distance, moved, float(totals[5]))
 
     def label_means(self) -> Floats:
         """Group means of the labels as they came in."""
@@ -126,8 +122,8 @@ class MemoryOracle:
         return means
 
     def samples(self) -> tuple[MemoryOracle, MemoryOracle] | None:
-        """A small and a larger sample of the rows, for a solver to come near the answer with; None where all rows are cheap to walk."""
-        if self.rows.labels.size < _THIN_FROM:
+        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
+        if self.rows.merged or self.rows.labels.size < _THIN_FROM:  # merged rows are all different: none stands for another
             return None
         kernel: KernelChoice = "numpy" if self.kernel is plain else "compiled"
         small, large = (MemoryOracle(thin(self.rows, len(self.rows.labels) // part), kernel, self.threads) for part in _THIN)
@@ -146,12 +142,7 @@ class MemoryOracle:
             yield block, x
 
     def _add_up(self, lane: Callable[[slice], list[NDArray[Any]]], largest: int | None = None) -> list[NDArray[Any]]:
-        parts = [slice(int(a), int(b)) for a, b in zip(self._edges[:-1], self._edges[1:], strict=True)]
-        if len(parts) == 1 or self.threads == 1:
-            return _added(map(lane, parts), largest)
-        # A pool per pass: starting threads costs microseconds, and no pool has to survive a fork or be shut down.
-        with ThreadPoolExecutor(min(self.threads, len(parts))) as pool:
-            return _added(pool.map(lane, parts), largest)
+        return _added(in_order(lane, self._lanes, self.threads), largest)
 
 
 def _added(results: Iterator[list[NDArray[Any]]], largest: int | None) -> list[NDArray[Any]]:

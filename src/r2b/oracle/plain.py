@@ -46,17 +46,28 @@ def walk(
 ) -> None:
     """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty)."""
     for part in _blocks(labels):
-        x = respond(labels[part], groups[part], prices, lam)
+        mine = groups[part]
+        shifted = labels[part] - prices[mine]
+        x = project(shifted if lam == 1.0 else shifted / lam)
         own = weight[part] if len(weight) else np.ones(len(x))
-        shifted = labels[part] - prices[groups[part]]
-        totals[0] += own @ (0.5 * lam * np.einsum("ik,ik->i", x, x) - np.einsum("ik,ik->i", x, shifted))
-        for group in np.flatnonzero(np.bincount(groups[part], minlength=len(prices))):
-            mine = groups[part] == group
-            sums[group] += own[mine] @ x[mine]
-            if curvature.size:
-                support = (x[mine] > 0).astype(np.float64)
-                curvature[group] -= (support.T * (own[mine] / support.sum(axis=1))) @ support
-                np.einsum("kk->k", curvature[group])[:] += own[mine] @ support
+        totals[0] += own @ np.einsum("ik,ik->i", x, 0.5 * lam * x - shifted)
+        _add_by_group(sums, mine, x * own[:, None])
+        if curvature.size:
+            support = (x > 0).astype(np.float64)
+            _add_by_group(np.einsum("skk->sk", curvature), mine, support * own[:, None])
+            scaled = support * (own / support.sum(axis=1))[:, None]
+            for group in np.flatnonzero(np.bincount(mine, minlength=len(prices))):
+                here = mine == group
+                curvature[group] -= scaled[here].T @ support[here]
+
+
+def _add_by_group(sums: Floats, groups: Array, rows: Floats) -> None:
+    """Add rows to the sums of their groups; rows that come ordered by group are not moved."""
+    if (groups[1:] < groups[:-1]).any():
+        order = np.argsort(groups, kind="stable")
+        groups, rows = groups[order], rows[order]
+    first = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    sums[groups[first]] += np.add.reduceat(rows, first, axis=0)
 
 
 def answer(labels: Array, groups: Array, prices: Floats, lam: float, levels: Floats, out: Array) -> None:
@@ -88,15 +99,11 @@ def inspect(
         totals[3] += own @ np.einsum("ik,ik->i", difference, difference)
         totals[4] += own @ (0.5 * np.abs(difference).sum(axis=1))
         totals[5] = max(totals[5], float(np.abs(x.sum(axis=1) - 1.0).max()), float(-x.min()))
-        for group in np.flatnonzero(np.bincount(groups[part], minlength=len(prices))):
-            mine = groups[part] == group
-            sums[group] += own[mine] @ x[mine]
+        _add_by_group(sums, groups[part], x * own[:, None])
 
 
 def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None:
     """Add the label rows themselves to ``sums`` (R, L)."""
     for part in _blocks(labels):
-        own = weight[part] if len(weight) else np.ones(len(groups[part]))
-        for group in np.flatnonzero(np.bincount(groups[part], minlength=len(sums))):
-            mine = groups[part] == group
-            sums[group] += own[mine] @ labels[part][mine]
+        rows = labels[part].astype(np.float64)
+        _add_by_group(sums, groups[part], rows * weight[part][:, None] if len(weight) else rows)

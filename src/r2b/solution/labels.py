@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, get_args
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from r2b.certificate import Certificate
-from r2b.errors import LengthError, RowsUnavailableError
+from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 from r2b.inputs import Dataset, Schema
 from r2b.merge import class_weights
+from r2b.solution.alignment import take_rows, with_row_labels
 from r2b.solution.changes import Change, largest_changes
 from r2b.solution.rows import FairRows, channel_of
 from r2b.solution.text import account
@@ -23,6 +23,7 @@ from r2b.solvers import Progress, Status
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
+Output = Literal["soft", "round", "sample", "expand"]
 RandomState = int | np.random.Generator | None
 
 
@@ -35,7 +36,8 @@ class FairLabels:
     schema : Schema
         Classes and groups, as they came in.
     prices : ndarray of shape (n_groups, n_classes)
-        What it costs to be labelled k in group s; the new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex.
+        What it costs to be labelled k in group s. The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the
+        simplex.
     lam : float
     status : Status
         What happened and, in ``status.advice``, what to do about it. ``status.ok`` means proven optimal.
@@ -54,12 +56,12 @@ class FairLabels:
     >>> import r2b
     >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0)
     >>> fair.soft_labels.round(3)
-    array([[1.   , 0.   ],
-           [0.5  , 0.5  ],
-           [0.5  , 0.5  ],
-           [0.667, 0.333],
-           [0.667, 0.333],
-           [0.667, 0.333]])
+    array([[1. , 0. ],
+           [0.4, 0.6],
+           [0.4, 0.6],
+           [0.6, 0.4],
+           [0.6, 0.4],
+           [0.6, 0.4]])
     >>> fair.round(random_state=0).tolist().count("a")
     4
     """
@@ -73,6 +75,11 @@ class FairLabels:
     history: Sequence[Progress] = ()
     unchanged: bool = False
     dataset: Dataset | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        proof = self.certificate
+        size = f"{len(self.classes)} classes, {len(self.groups)} groups"
+        return f"<FairLabels: {self.status.value}, parity {proof.parity_before:.4f} -> {proof.parity:.4f}, {size}>"
 
     def __str__(self) -> str:
         return account(self)
@@ -97,25 +104,25 @@ class FairLabels:
 
     @property
     def soft_labels(self) -> Array:
-        """The matrix of fair labels, of shape (N, n_classes), in the dtype of the labels (float64 for classes)."""
+        """The matrix of fair labels, of shape (N, n_classes), as certified: float64, or the old matrix itself if nothing changed."""
         return self.soft()
 
-    def soft(self, dtype: DTypeLike = None) -> Array:
+    def soft(self, dtype: DTypeLike | None = None) -> Array:
         """Build the matrix of fair labels.
 
         Parameters
         ----------
-        dtype : data type, optional
-            That of the labels by default, float64 for classes.
+        dtype : floating-point data type, optional
+            float64 by default, which is what the certificate speaks of. float32 halves the memory and rounds at 6e-8.
         """
         rows = self._rows()
         if self.unchanged and rows.dataset.labels.is_soft and dtype in (None, rows.dataset.labels.array.dtype):
             return rows.dataset.labels.array
-        return rows.matrix(self._dtype(dtype))
+        return rows.matrix(_floating(dtype))
 
-    def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike = None) -> Iterator[Array]:
+    def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
-        return self._rows().blocks(max(1, int(block_rows)), self._dtype(dtype))
+        return self._rows().blocks(max(1, int(block_rows)), _floating(dtype))
 
     def sample(self, random_state: RandomState = 0) -> Any:
         """Draw one class per row from its distribution; parity holds in expectation.
@@ -173,40 +180,64 @@ class FairLabels:
         X, y, sample_weight
             Features (or row numbers), class labels and weights; the weights of a row add up to its weight.
         """
-        data = self._rows().dataset
-        if X is not None and len(X) != data.n_rows:
-            raise LengthError(
-                f"X has {len(X)} rows, but the labels have {data.n_rows}.",
-                remedy="Pass the features of the same rows, in the same order.",
-                lengths={"X": len(X), "y": data.n_rows},
-            )
-        index, codes, weight = self._rows().expand()
-        return _take(X, index), self.schema.classes.decode(codes), weight
+        return self._expanded(self._rows(), X)
 
-    def transform(self, y: Any, *, sensitive_features: Any, normalize: bool = False) -> Array:
+    def _expanded(self, rows: FairRows, X: Any) -> tuple[Any, Any, Floats]:
+        n_features = rows.dataset.n_rows if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        if n_features != rows.dataset.n_rows:
+            raise LengthError(
+                f"X has {n_features} rows, but the labels have {rows.dataset.n_rows}.",
+                remedy="Pass the features of the same rows, in the same order.",
+                lengths={"X": n_features, "y": rows.dataset.n_rows},
+            )
+        index, codes, weight = rows.expand()
+        taken, labels = take_rows(X, index), self.schema.classes.decode(codes)
+        return taken, with_row_labels(labels, taken, rows.dataset.labels.vocabulary.index, index), weight
+
+    def transform(
+        self,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+        normalize: bool = False,
+        output: Output = "soft",
+        random_state: RandomState = 0,
+    ) -> Any:
         """Apply the prices to new rows.
 
         Parameters
         ----------
-        y, sensitive_features, normalize
+        y, sensitive_features, sample_weight, normalize
             As for ``debias``; classes and groups must be among those fitted.
+        output : {"soft", "round", "sample", "expand"}
+            The form in which labels leave, as the methods of these names give it for the fitted rows.
+        random_state : int, Generator or None
+            For "round" and "sample".
 
         Returns
         -------
-        ndarray of shape (n, n_classes)
-            Distributions. Parity of the new rows holds as far as they are distributed like the fitted ones.
+        ndarray of shape (n, n_classes), column, or (row numbers, column, weights)
+            Parity of the new rows holds as far as they are distributed like the fitted ones.
 
         Raises
         ------
         UnseenError
             A class or group is new.
         """
-        data = self.schema.read(y, sensitive_features=sensitive_features, normalize=normalize)
-        dtype = data.labels.array.dtype if data.labels.is_soft else np.dtype(np.float64)
-        return FairRows(data, self.prices, self.lam, self.unchanged).matrix(dtype)
+        if output not in get_args(Output):
+            raise ParameterError(f"output is {output!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Output)))}.", output=output)
+        data = self.schema.read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        rows = FairRows(data, self.prices, self.lam, self.unchanged)
+        if output == "soft":
+            return rows.matrix(np.float64)
+        if output == "expand":
+            return self._expanded(rows, None)
+        rng = np.random.default_rng(random_state)
+        return data.labels.vocabulary.decode(rows.round(rng) if output == "round" else rows.sample(rng))
 
     def largest_changes(self, n: int = 10) -> list[Change]:
-        """The heaviest flows from an old to a new label; for class labels only."""
+        """List the heaviest flows from an old to a new label; for class labels only."""
         data = self._rows().dataset
         if data.labels.is_soft:
             return []
@@ -226,15 +257,13 @@ class FairLabels:
             )
         return FairRows(self.dataset, self.prices, self.lam, self.unchanged)
 
-    def _dtype(self, dtype: DTypeLike) -> np.dtype[Any]:
-        labels = self._rows().dataset.labels
-        return np.dtype(dtype if dtype is not None else labels.array.dtype if labels.is_soft else np.float64)
 
-
-def _take(X: Any, index: Array) -> Any:
-    if X is None:
-        return index
-    frame = nw.from_native(X, eager_only=True, pass_through=True, allow_series=True)
-    if isinstance(frame, (nw.DataFrame, nw.Series)):
-        return nw.to_native(frame[index])
-    return X[index] if hasattr(X, "__array__") or hasattr(X, "tocsr") else [X[i] for i in index]
+def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:
+    wanted = np.dtype(np.float64 if dtype is None else dtype)
+    if wanted.kind != "f":
+        raise ParameterError(
+            f"Probabilities as {wanted} would be cut to whole numbers.",
+            remedy="Ask for a floating-point dtype; for one class per row use round() or sample().",
+            dtype=wanted,
+        )
+    return wanted

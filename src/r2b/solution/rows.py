@@ -113,7 +113,8 @@ class FairRows:
     def _of_group(self, group: int, mine: Array) -> Array:
         labels = self.dataset.labels.array[mine]
         if not self.dataset.labels.is_soft:
-            return self.channel[group][labels]
+            table: Array = self.channel[group]
+            return table[labels]
         if self.unchanged:
             return labels
         return respond(labels, np.zeros(len(mine), np.uint8), self.prices[group : group + 1], self.lam)
@@ -132,7 +133,7 @@ class FairRows:
         return rows, codes, weights
 
     def sampling_deviation(self) -> Floats:
-        """Standard deviation of each group mean of drawn labels, of shape (n_groups, n_classes)."""
+        """Give the standard deviation of each group mean of drawn labels, of shape (n_groups, n_classes)."""
         data = self.dataset
         variance = np.zeros((data.n_groups, data.n_classes))
         total = np.zeros(data.n_groups)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-import tempfile
+import secrets
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,11 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         "history": [[step.iteration, step.stage, step.residual, step.seconds] for step in fair.history],
     }
     target = Path(path)
-    handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, default=_plain)
+        # "x" leaves the file's mode to the umask, as for any other file the user writes.
+        with open(beside, "x", encoding="utf-8") as file:
+            json.dump(content, file, default=_plain, allow_nan=False)
         os.replace(beside, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -84,7 +85,7 @@ def load(path: str | PathLike[str]) -> FairLabels:
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as cause:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
         raise _refusal(path, f"is not JSON ({cause})") from cause
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise _refusal(path, "is not a saved solution")
@@ -97,25 +98,28 @@ def load(path: str | PathLike[str]) -> FairLabels:
         )
     try:
         return _restored(content)
-    except (KeyError, TypeError, ValueError) as cause:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
         raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
 
 
 def _restored(content: dict[str, Any]) -> FairLabels:
     schema = Schema.from_json(content["schema"])
+    shape = (len(schema.group_names), len(schema.classes))
     prices = np.array(content["prices"], dtype=np.float64)
-    lam = float(content["lam"])
-    if prices.shape != (len(schema.group_names), len(schema.classes)) or not np.isfinite(prices).all() or not 0 < lam < math.inf:
-        raise ValueError(f"prices of shape {prices.shape} or lam {lam} do not fit the schema")
+    lam, residual, unchanged = float(content["lam"]), float(content["residual"]), content["unchanged"]
+    if prices.shape != shape or not np.isfinite(prices).all() or not 0 < lam < math.inf or math.isnan(residual):
+        raise ValueError(f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be")
+    if not isinstance(unchanged, bool):
+        raise ValueError(f"unchanged is {unchanged!r}")
     return FairLabels(
         schema=schema,
         prices=prices,
         lam=lam,
         status=Status(content["status"]),
-        certificate=Certificate.from_json(content["certificate"]),
-        residual=float(content["residual"]),
+        certificate=Certificate.from_json(content["certificate"], *shape),
+        residual=residual,
         history=tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"]),
-        unchanged=bool(content["unchanged"]),
+        unchanged=unchanged,
     )
 
 

@@ -13,7 +13,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.lanes import in_order, parts_of
+
 Floats = NDArray[np.float64]
+
+_SPREAD = 100  # classes from which the block of one group is work enough for a thread
+
+
+def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
+    """Cut the groups into parts for threads: one each where blocks are large, else all together."""
+    return parts_of(n_groups, 1 if n_classes >= _SPREAD else n_groups)
+
+
+def _inverses(blocks: Floats) -> Floats:
+    return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), groups_in_parts(*blocks.shape[:2]))))
 
 
 class LevelSystem:
@@ -28,30 +41,32 @@ class LevelSystem:
     """
 
     def __init__(self, blocks: Floats, free: NDArray[np.bool_], weight: Floats) -> None:
-        held = ~free
         blocks *= free[:, :, None]
         blocks *= free[:, None, :]
-        diagonal = np.einsum("skk->sk", blocks)
-        diagonal[held] = 1.0
-        self.inverse = np.linalg.inv(blocks)
+        np.einsum("skk->sk", blocks)[~free] = 1.0
+        self.blocks = blocks
+        self.inverse = _inverses(blocks)
         self.free = free
         self.weight = weight
-        masked = self.inverse * free[:, None, :]
-        masked *= free[:, :, None]
-        self.schur = np.tensordot(weight, masked, axes=1)
-        unused = ~free.any(axis=0)
-        self.schur[unused, unused] = 1.0
-        self.unused = unused
+        self.unused = ~free.any(axis=0)
+        apart = self.inverse if free.all() else self.inverse * (free[:, :, None] & free[:, None, :])
+        schur = np.tensordot(weight, apart, axes=1)
+        schur[self.unused, self.unused] = 1.0
+        self.levels = np.asarray(np.linalg.inv(schur), dtype=np.float64)
 
     def solve(self, right: Floats, balance: Floats) -> Floats:
         """Return d for right-hand sides r (groups x classes) and b (classes)."""
+        d, levels = self._solve(right, balance)
+        # An explicit inverse of a nearly singular block loses digits; one refinement against the block itself brings them back.
+        more, _ = self._solve(right + levels - np.einsum("skl,sl->sk", self.blocks, d), balance - self.weight @ d)
+        return d + more
+
+    def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         own = self._apply(right)
-        missing = balance - self.weight @ own
-        missing[self.unused] = 0.0
-        levels = np.linalg.solve(self.schur, missing)
-        return own + self._apply(np.broadcast_to(levels, right.shape))
+        missing = np.where(self.unused, 0.0, balance - self.weight @ own)
+        levels: Floats = self.levels @ missing
+        return own + self._apply(np.broadcast_to(levels, right.shape)), levels
 
     def _apply(self, right: Floats) -> Floats:
-        masked = np.where(self.free, right, 0.0)
-        out: Floats = np.einsum("skl,sl->sk", self.inverse, masked) * self.free
+        out: Floats = np.einsum("skl,sl->sk", self.inverse, np.where(self.free, right, 0.0)) * self.free
         return out

@@ -18,20 +18,36 @@ class State(Protocol):
     """What the loop reads of a solver's state."""
 
     @property
-    def prices(self) -> Floats: ...
+    def prices(self) -> Floats:
+        """The prices reached."""
+        ...
+
     @property
-    def residual(self) -> float: ...
+    def residual(self) -> float:
+        """How far they are from optimal."""
+        ...
+
     @property
-    def stalled(self) -> bool: ...
+    def stalled(self) -> bool:
+        """Whether another step would not improve them."""
+        ...
 
 
 class Solver(Protocol):
     """Settings that can start from prices and take one step."""
 
     @property
-    def name(self) -> str: ...
-    def start(self, prices: Floats) -> Any: ...
-    def step(self, state: Any) -> Any: ...
+    def name(self) -> str:
+        """What history calls it."""
+        ...
+
+    def start(self, prices: Floats) -> Any:
+        """Give the state at these prices."""
+        ...
+
+    def step(self, state: Any) -> Any:
+        """Give the state after one step."""
+        ...
 
 
 class Status(Enum):
@@ -74,7 +90,7 @@ _ADVICE = {
     Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "
     "Read the certificate, and if it is not good enough raise lam or tol, or rescale extreme weights.",
     Status.NOT_FINITE: "The computation left the range of floating point: check for weights or lam of extreme size.",
-    Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before using the labels.",
+    Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before use.",
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from r2b.lanes import one_blas_thread
 from r2b.oracle import Oracle
 from r2b.problem import Problem
 from r2b.solvers.driver import Limits, Outcome, Stage, run
@@ -13,13 +14,29 @@ from r2b.solvers.interior import Interior
 from r2b.solvers.newton import Newton
 
 _PATIENCE = 60  # Newton steps before the net is spread: nine in ten problems need fewer than ten
+_POLISH = 30  # Newton steps after the interior point; two or three are the rule
+_STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
+_MANY_CLASSES = 50  # from here on merged rows go to the interior point first: its steps do not grow with the classes, Newton's do
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
 def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
+    lam, bound, share = float(problem.lam), problem.bound, problem.share
+    newton = Newton(oracle, bound, share, lam)
+    net = problem.rows.labels.size <= _NET_ENTRIES
+    if not (net and problem.rows.merged and problem.n_classes >= _MANY_CLASSES):
+        yield from _approach(problem, oracle, samples, tol)
+        yield Stage(newton, tol, _PATIENCE, refine=None if samples else newton.mean_shift)
+    for middle, products in _STARTS if net else ():
+        yield Stage(Interior(problem, middle, products), 0.0, 60, final=False)
+        yield Stage(newton, tol, _POLISH)
+    yield Stage(newton, tol, 10_000)
+
+
+def _approach(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     lam, bound, share = float(problem.lam), problem.bound, problem.share
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
@@ -27,12 +44,6 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
         yield Stage(newton, _PREPARE, 20, final=False, refine=newton.mean_shift if step == 0 else None)
     if large is not None:
         yield Stage(Newton(oracle, bound, share, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
-    newton = Newton(oracle, bound, share, lam)
-    yield Stage(newton, tol, _PATIENCE, refine=None if samples else newton.mean_shift)
-    if problem.rows.labels.size <= _NET_ENTRIES:
-        yield Stage(Interior(problem), 0.0, 100, final=False)
-        yield Stage(newton, tol, _PATIENCE)
-    yield Stage(newton, tol, 10_000)
 
 
 def _path(lam: float) -> list[float]:
@@ -58,7 +69,8 @@ def solve(
     limits : Limits, optional
     """
     prices = np.zeros((problem.n_groups, problem.n_classes))
-    outcome = run(exact_plan(problem, oracle, samples, tol), prices, limits or Limits())
+    with one_blas_thread():
+        outcome = run(exact_plan(problem, oracle, samples, tol), prices, limits or Limits())
     # Prices have a free constant per class within rounding; the certificate wants sum_s W_s nu_sk = 0.
     outcome.prices = outcome.prices - problem.share @ outcome.prices
     return outcome

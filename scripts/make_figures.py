@@ -1,0 +1,164 @@
+"""Draw the pictures of the documentation from real runs on Adult, as SVG that reads well on light and dark pages.
+
+``python scripts/make_figures.py`` writes docs/images; ``--check`` only says whether the files there are those that would be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+import r2b
+from r2b.metrics import demographic_parity, group_means
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+EPSILON = 0.01
+
+# A card of its own colour, so that the picture is legible whatever the page around it looks like.
+STYLE = """
+  .card { fill: #fcfcfb; stroke: #e1e0d9 }
+  text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #52514e }
+  .title { font-size: 17px; font-weight: 600; fill: #0b0b0b }
+  .strong { font-weight: 600; fill: #0b0b0b }
+  .small { font-size: 12px }
+  .grid { stroke: #e1e0d9 } .axis { stroke: #c3c2b7 }
+  .span { stroke: #c3c2b7; stroke-width: 5; stroke-linecap: round }
+  .f { fill: #eb6834 } .m { fill: #2a78d6 }
+  .dot { fill-opacity: .85; stroke: #fcfcfb; stroke-width: 1 }
+  .keeps { fill: #2a78d6 } .loses { fill: #e34948 } .old { fill: #b5b4ac }
+  @media (prefers-color-scheme: dark) {
+    .card { fill: #1a1a19; stroke: #383835 }
+    text { fill: #c3c2b7 } .title, .strong { fill: #ffffff }
+    .grid { stroke: #2c2c2a } .axis { stroke: #4a4a46 } .span { stroke: #4a4a46 }
+    .f { fill: #f0794a } .m { fill: #3987e5 } .dot { stroke: #1a1a19 }
+    .keeps { fill: #3987e5 } .loses { fill: #e66767 } .old { fill: #6f6e68 }
+  }
+"""
+
+
+def picture(width: int, height: int, title: str, body: list[str]) -> str:
+    """Wrap shapes in a card with a style and a description for readers who do not see it."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+    card = f'<rect class="card" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>'
+    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", card, *body, "</svg>", ""])
+
+
+def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+    return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="{kind}"/>'
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def adult_by_sex_and_race() -> tuple[r2b.datasets.AdultTable, dict[str, np.ndarray], r2b.FairLabels]:
+    adult = r2b.datasets.load_adult()
+    both = {"sex": adult["sex"], "race": adult["race"]}
+    return adult, both, r2b.debias(adult["education"], sensitive_features=both, epsilon=EPSILON)
+
+
+def means_before_and_after() -> str:
+    """Group means of education by sex and race, before on the left and after on the right."""
+    adult, both, fair = adult_by_sex_and_race()
+    proof = fair.certificate
+    weights = group_means(adult["education"], sensitive_features=both).weights
+    order = [fair.classes.tolist().index(name) for name in adult.education_order[::-1]]
+    width, height, top, row = 920, 576, 104, 25
+    panel, lefts, most = 352, (118, 534), 0.45
+    body = [
+        text(20, 32, "Education by sex and race: the mean of every group, before and after", "title"),
+        text(20, 54, f"Adult, {len(adult):,} people, 16 classes, 10 groups. A dot is a group, larger for more people."),
+    ]
+    for left, means, heading in (
+        (lefts[0], proof.means_before, f"Before: parity {percent(proof.parity_before)}"),
+        (lefts[1], proof.means, f"After: parity {percent(proof.parity)}"),
+    ):
+        body.append(text(left, 84, heading, "strong"))
+        bottom = top + row * len(order)
+        for tick in (0.0, 0.1, 0.2, 0.3, 0.4):
+            x = left + panel * tick / most
+            body.append(line(x, top - 8, x, bottom, "axis" if tick == 0 else "grid"))
+            body.append(text(x, bottom + 18, f"{100 * tick:.0f} %", "small", "middle"))
+        for place, k in enumerate(order):
+            y = top + row * (place + 0.5)
+            if left == lefts[0]:
+                body.append(text(left - 12, y + 4, str(fair.classes[k]), "small", "end"))
+            xs = left + panel * means[:, k] / most
+            body.append(line(xs.min(), y, xs.max(), y, "span"))
+            for s in np.argsort(-weights):
+                sex = "f" if "sex=Female" in fair.groups[s] else "m"
+                radius = 2.4 + 5.2 * float(np.sqrt(weights[s] / weights.max()))
+                body.append(f'<circle class="dot {sex}" cx="{xs[s]:.1f}" cy="{y:g}" r="{radius:.1f}"/>')
+    foot = height - 20
+    body += [f'<circle class="f" cx="24" cy="{foot - 4}" r="5"/>', text(34, foot, "women")]
+    body += [f'<circle class="m" cx="92" cy="{foot - 4}" r="5"/>', text(102, foot, "men")]
+    proven = "proven: duality gap below 1e-9" if proof.holds else "not proven"
+    words = f"epsilon = {EPSILON:g}: {percent(proof.expected_changes)} of labels expected to change, and no labels are closer ({proven})"
+    body.append(text(width - 20, foot, words, "", "end"))
+    return picture(width, height, f"Group means before and after: parity {percent(proof.parity_before)} to {percent(proof.parity)}", body)
+
+
+def ways_out() -> str:
+    """Parity of the labels in every form they may leave in, and of the argmax that undoes it."""
+    adult, both, fair = adult_by_sex_and_race()
+    y, soft = adult["education"], fair.soft_labels
+    rows, expanded, weight = fair.expand()
+    repeated = {name: column[rows] for name, column in both.items()}
+    bars = [
+        ("before", "as they came", "old", demographic_parity(y, sensitive_features=both)),
+        ("soft", "probabilities", "keeps", demographic_parity(soft, sensitive_features=both)),
+        ("expand", "weighted rows", "keeps", demographic_parity(expanded, sensitive_features=repeated, sample_weight=weight)),
+        ("round", "one class per row", "keeps", demographic_parity(fair.round(random_state=0), sensitive_features=both)),
+        ("sample", "one class per row", "keeps", demographic_parity(fair.sample(random_state=0), sensitive_features=both)),
+        ("argmax", "the trap", "loses", demographic_parity(fair.classes[soft.argmax(axis=1)], sensitive_features=both)),
+    ]
+    width, left, top, row = 760, 210, 70, 36
+    height = top + row * len(bars) + 44
+    scale = (width - left - 90) / max(parity for *_, parity in bars)
+    body = [
+        text(20, 32, "Parity by the form in which the labels leave", "title"),
+        text(20, 54, f"Adult, education by sex and race, epsilon = {EPSILON:g}. Smaller is fairer."),
+    ]
+    for place, (name, what, kind, parity) in enumerate(bars):
+        y0 = top + row * place + 6
+        body += [text(20, y0 + 16, name, "strong"), text(92, y0 + 16, what, "small")]
+        body.append(f'<rect class="{kind}" x="{left}" y="{y0}" width="{max(parity * scale, 1):.1f}" height="22" rx="3"/>')
+        body.append(text(left + parity * scale + 8, y0 + 16, percent(parity), "strong"))
+    body.append(line(left, top, left, top + row * len(bars) + 4, "axis"))
+    smallest = int(group_means(y, sensitive_features=both).weights.min())
+    words = f"round and sample give whole rows, and the smallest group has {smallest} people: one of them is {percent(1 / smallest)}."
+    body.append(text(20, height - 18, words, "small"))
+    return picture(width, height, "Parity of soft, expanded, rounded and sampled labels, and of their argmax", body)
+
+
+FIGURES = {"group-means.svg": means_before_and_after, "ways-out.svg": ways_out}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Draw the pictures of the documentation from real runs on Adult.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    check = parser.parse_args(arguments).check
+    stale = []
+    for name, draw in FIGURES.items():
+        path, drawn = IMAGES / name, draw()
+        if check:
+            stale += [name] if not path.exists() or path.read_text(encoding="utf-8") != drawn else []
+            continue
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        path.write_text(drawn, encoding="utf-8")
+        print(f"{path.relative_to(IMAGES.parents[1])}: {len(drawn) / 1000:.1f} kB")
+    for name in stale:
+        print(f"{name} is not what scripts/make_figures.py draws; run it again.", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

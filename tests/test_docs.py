@@ -1,0 +1,172 @@
+"""The documentation tells the truth: every Python block runs, shows what it says it shows, and every link leads somewhere.
+
+In a block, ``expression  # -> value`` must have that repr (or print that line). A ``text`` block straight after a Python block is what
+that block prints. Numbers of 1e-9 and below are rounding, and only have to be as small.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import io
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"#\s*->\s*(.+)$")
+ROUNDING = re.compile(r"-?\d(?:\.\d+)?e-(\d+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    source: str
+    line: int
+    printed: str | None
+
+
+def blocks_of(text: str) -> list[Block]:
+    found = list(FENCE.finditer(text))
+    blocks = []
+    for here, following in zip(found, [*found[1:], None], strict=True):
+        if here.group(1) != "python":
+            continue
+        is_output = following is not None and following.group(1) == "text" and not text[here.end() : following.start()].strip()
+        printed = following.group(2) if is_output and following is not None else None
+        blocks.append(Block(here.group(2), text.count("\n", 0, here.start()) + 2, printed))
+    return blocks
+
+
+def plain(text: str) -> str:
+    """Make tiny numbers alike: what is left of a rounding error depends on the machine."""
+    tidied = ROUNDING.sub(lambda match: "tiny" if int(match.group(1)) >= 9 else match.group(), text)
+    return "\n".join(line.rstrip() for line in tidied.strip().splitlines())
+
+
+def run(block: Block, names: dict[str, Any], page: str) -> None:
+    lines = block.source.splitlines()
+    printed = io.StringIO()
+    for node in ast.parse(block.source).body:
+        where = f"{page}:{block.line + node.lineno - 1}"
+        shown = SHOWN.search(lines[(node.end_lineno or node.lineno) - 1])
+        here = io.StringIO()
+        value: Any = None
+        # Padded with empty lines, so that a traceback points at the page.
+        padding = "\n" * (block.line + node.lineno - 2)
+        source = padding + "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        with contextlib.redirect_stdout(here):
+            if isinstance(node, ast.Expr):
+                value = eval(compile(source.rstrip(), page, "eval"), names)
+            else:
+                exec(compile(source, page, "exec"), names)
+        if shown is None:
+            printed.write(here.getvalue())
+            continue
+        actual = here.getvalue() or repr(value)
+        assert plain(actual) == plain(shown.group(1)), where
+    if block.printed is not None:
+        assert plain(printed.getvalue()) == plain(block.printed), f"{page}:{block.line}"
+    else:
+        assert not printed.getvalue(), f"{page}:{block.line} prints what the page does not show"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_run_and_show_what_they_say(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = blocks_of(page.read_text(encoding="utf-8"))
+    for library in ("pandas", "polars", "pyarrow"):
+        if any(re.search(rf"import {library}|as_frame=\"{library}\"", block.source) for block in blocks):
+            pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        run(block, names, page.name)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/how-it-works.md", "docs/file-format.md"])
+def test_pages_have_blocks_to_run(name: str) -> None:
+    blocks = blocks_of((ROOT / name).read_text(encoding="utf-8"))
+    assert any(block.printed is not None or SHOWN.search(block.source) for block in blocks)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "```python\n1 + 1  # -> 3\n```\n",
+        "```python\nprint('a')\n```\n\n```text\nb\n```\n",
+        "```python\nprint('a')\n```\n",
+        "```python\n1e-3  # -> 1e-12\n```\n",
+    ],
+)
+def test_a_wrong_page_is_seen(wrong: str) -> None:
+    (block,) = blocks_of(wrong)
+    with pytest.raises(AssertionError):
+        run(block, {}, "page.md")
+
+
+def test_a_right_page_passes() -> None:
+    (block,) = blocks_of("```python\nx = 2\nx + 1  # -> 3\nprint(x, 3.1e-17)\n```\n\n```text\n2 9.9e-12\n```\n")
+    run(block, {}, "page.md")
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"(?:src|href)=\"([^\"]+)\"", text)
+    broken = []
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_every_room_has_its_paragraph() -> None:
+    rooms = {path.stem for path in (ROOT / "src" / "r2b").iterdir() if not path.name.startswith(("_", ".")) and path.name != "py.typed"}
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert not [room for room in sorted(rooms) if f"**{room}**" not in text]
+
+
+def test_every_field_of_a_saved_file_is_documented(tmp_path: Path) -> None:
+    import json
+
+    import r2b
+
+    r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"]).save(tmp_path / "fair.json")
+    stored = json.loads((tmp_path / "fair.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / "file-format.md").read_text(encoding="utf-8")
+    fields = [*stored, *stored["schema"], *stored["schema"]["classes"], *stored["certificate"]]
+    assert not [field for field in fields if f"`{field}`" not in text]
+
+
+def test_every_status_and_error_is_in_the_guide() -> None:
+    import r2b
+
+    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    errors = [name for name, kind in vars(r2b.errors).items() if isinstance(kind, type) and issubclass(kind, r2b.errors.R2BError)]
+    assert not [status.value for status in r2b.Status if f"`{status.value}`" not in text]
+    assert not [name for name in errors if f"`{name}`" not in text]
+
+
+def test_pictures_are_those_of_the_script() -> None:
+    script = ROOT / "scripts" / "make_figures.py"
+    if importlib.util.find_spec("r2b") is None:
+        pytest.skip("the script runs in a process of its own and needs the package installed")
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
