@@ -128,13 +128,14 @@ def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floa
         The old labels themselves go out.
     """
     lam, share, bound = float(problem.lam), problem.share, problem.bound
-    # Only balanced prices bound anything; a constant per class changes no label, so it is taken off here rather than trusted.
-    prices = prices - share @ prices
     seen = oracle.inspect(prices, lam, unchanged=unchanged)
     size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
     # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and what groups leave on the table.
-    support = bound.support(prices, share) - float(share @ (prices * seen.means).sum(axis=1))
-    gap = seen.slack + support
+    # Only balanced prices bound anything. What they are off balance is taken from them, which changes a row's slack by at most twice it.
+    off_balance = share @ prices
+    balanced = prices - off_balance
+    support = bound.support(balanced, share) - float(share @ (balanced * seen.means).sum(axis=1))
+    gap = seen.slack + 2.0 * float(np.abs(off_balance).max()) + support
     by_class = np.ptp(seen.means, axis=0)
     return Certificate(
         parity=float(by_class.max()),

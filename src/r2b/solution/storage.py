@@ -33,9 +33,9 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         "lam": fair.lam,
         "unchanged": fair.unchanged,
         "status": fair.status.value,
-        "residual": fair.residual,
+        "residual": _number(fair.residual),
         "certificate": fair.certificate.to_json(),
-        "history": [[step.iteration, step.stage, step.residual, step.seconds] for step in fair.history],
+        "history": [[step.iteration, step.stage, _number(step.residual), step.seconds] for step in fair.history],
     }
     target = Path(path)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
@@ -48,6 +48,11 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def _number(value: float) -> float | str:
+    # Strict JSON has no word for infinity; Python and NumPy read these texts back as numbers.
+    return value if math.isfinite(value) else str(value)
 
 
 def _plain(value: Any) -> Any:
@@ -81,7 +86,7 @@ def load(path: str | PathLike[str]) -> FairLabels:
     ...     fair.save(os.path.join(folder, "fair.json"))
     ...     again = r2b.load(os.path.join(folder, "fair.json"))
     >>> again.transform(["b"], sensitive_features=["f"])
-    array([[0.5, 0.5]])
+    array([[0.33333333, 0.66666667]])
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -128,14 +128,14 @@ class Stage:
     final : bool
         Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
     refine : callable, optional
-        Better prices from the first state, taken if they lower the residual.
+        Better prices to begin with, from the first state of this stage and the last of the one before; taken if they lower the residual.
     """
 
     solver: Solver
     tol: float
     max_iter: int
     final: bool = True
-    refine: Callable[[Any], Floats] | None = None
+    refine: Callable[[Any, Any], Floats] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,19 +170,21 @@ def run(plan: Iterable[Stage], prices: Floats, limits: Limits) -> Outcome:
     """
     outcome = Outcome(prices)
     begun = time.perf_counter()
-    current = prices
+    last: State | None = None
     for stage in plan:
-        reason, current = _run_stage(stage, current, outcome, limits, begun)
+        reason, last = _run_stage(stage, prices if last is None else last.prices, last, outcome, limits, begun)
         if reason is not None:
             outcome.status = reason
             break
     return outcome
 
 
-def _run_stage(stage: Stage, prices: Floats, outcome: Outcome, limits: Limits, begun: float) -> tuple[Status | None, Floats]:
-    state = stage.solver.start(prices)
+def _run_stage(
+    stage: Stage, prices: Floats, last: State | None, outcome: Outcome, limits: Limits, begun: float
+) -> tuple[Status | None, State]:
+    state: State = stage.solver.start(prices)
     if stage.refine is not None and state.residual > stage.tol:
-        shifted = stage.solver.start(stage.refine(state))
+        shifted = stage.solver.start(stage.refine(state, last))
         state = shifted if shifted.residual < state.residual else state
     for taken in range(stage.max_iter + 1):
         reason = _look(state, stage, outcome, limits, begun)
@@ -190,7 +192,7 @@ def _run_stage(stage: Stage, prices: Floats, outcome: Outcome, limits: Limits, b
             break
         state = stage.solver.step(state)
         outcome.history.append(Progress(_steps(outcome) + 1, stage.solver.name, state.residual, time.perf_counter() - begun))
-    return reason, state.prices
+    return reason, state
 
 
 def _steps(outcome: Outcome) -> int:

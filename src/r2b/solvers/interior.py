@@ -23,10 +23,13 @@ Result = TypeVar("Result")
 # Classes with epsilon = 0 have no band to give curvature. 1e-14 fails on one degenerate problem in seven and 1e-4 on one in thirty;
 # anything between 1e-10 and 1e-8 fails on none.
 _REGULARISATION = 1e-9
-# Complementarity at which to stop. The price of an entry inside its band is about this over epsilon, and must be small beside epsilon for
-# Newton to see on which side of the band the entry lies.
-_CENTRAL = 1e-13
+# Complementarity at which to stop: far below the rounding of the objective, so that the products tell on which side of every bound the
+# answer lies even where weights differ by six orders of magnitude. The price of an entry inside its band is about this over epsilon, and
+# must be small beside epsilon too.
+_CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
+_ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
+_FACE_DAMPING = 1e-9
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
 
 
@@ -136,7 +139,7 @@ class Interior:
                 return replace(state, stalled=True)
         # Rounding makes the residuals of tiny steps bounce; as long as complementarity falls and they stay small, prices still improve.
         lost = new.residual > max(state.residual, _FEASIBLE) or new.complementarity >= mu
-        return replace(state, stalled=True) if not np.isfinite(new.residual) or (mu < _CENTRAL and lost) else new
+        return replace(state, stalled=True) if not np.isfinite(new.residual) or (mu < _ROUNDING and lost) else new
 
     def _advance(self, system: _Linearised, mu: float) -> Point:
         here = system.here
@@ -147,6 +150,31 @@ class Interior:
         # after a short step, and shortening steps to keep lagging products (both make more problems fail than they save).
         d = system.direction(system.aim(centring * mu, second_order=d), repair=1.0 - min(centring, 1.0))
         return self._moved(here, d, min(1.0, max(0.99, 1.0 - mu) * self._reach(here, d)))
+
+    def at_face(self, state: InteriorState) -> Floats:
+        """Prices that are exact on the face where the iteration ended: supports of rows and sides of bands as the products tell them.
+
+        The iterates come to within rounding of that face but not onto it, and where groups differ by orders of magnitude in weight
+        Newton cannot tell its sides from the prices alone.
+        """
+        at, prices = state.point, state.prices
+        support = (at.x > at.z / max(1.0, self.lam)).astype(np.float64)
+        size = np.maximum(support.sum(axis=1), 1.0)
+        shifted = self.y - prices[self.group]
+        level = (np.einsum("ik,ik->i", support, shifted) - self.lam) / size
+        means = np.empty_like(prices)
+        blocks = np.empty((*prices.shape, prices.shape[1]))
+        for group, (i, j) in enumerate(self.spans(slice(0, len(prices)))):
+            own, within = support[i:j], self.within[i:j]
+            means[group] = within @ (own * (shifted[i:j] - level[i:j, None])) / self.lam
+            blocks[group] = -((own * (within / size[i:j])[:, None]).T @ own) / self.lam
+            np.einsum("kk->k", blocks[group])[:] += within @ own / self.lam
+        upper = self.band & (at.p > self.width - at.a)
+        clipped = upper | (self.band & (at.q > at.a)) | ~self.band
+        held = np.where(clipped, 0.0, -prices)
+        right = means - np.where(upper, self.epsilon, 0.0) - np.einsum("skl,sl->sk", blocks, held)
+        np.einsum("skk->sk", blocks)[:] += _FACE_DAMPING / self.lam
+        return prices + held + LevelSystem(blocks, clipped, self.share).solve(right, -self.share @ (prices + held))
 
     def each_part(self, work: Callable[[slice, slice], Result]) -> list[Result]:
         """Call ``work(groups, rows)`` on parts of the groups with their rows, by threads where parts are large."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from r2b.lanes import one_blas_thread
 from r2b.oracle import Oracle
 from r2b.problem import Problem
 from r2b.solvers.driver import Limits, Outcome, Stage, run
-from r2b.solvers.interior import Interior
-from r2b.solvers.newton import Newton
+from r2b.solvers.interior import Interior, InteriorState
+from r2b.solvers.newton import Newton, NewtonState
 
-_PATIENCE = 60  # Newton steps before the net is spread: nine in ten problems need fewer than ten
+Floats = NDArray[np.float64]
+
+_PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
@@ -29,11 +33,20 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     net = problem.rows.labels.size <= _NET_ENTRIES
     if not (net and problem.rows.merged and problem.n_classes >= _MANY_CLASSES):
         yield from _approach(problem, oracle, samples, tol)
-        yield Stage(newton, tol, _PATIENCE, refine=None if samples else newton.mean_shift)
+        yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
     for middle, products in _STARTS if net else ():
-        yield Stage(Interior(problem, middle, products), 0.0, 60, final=False)
-        yield Stage(newton, tol, _POLISH)
+        interior = Interior(problem, middle, products)
+        yield Stage(interior, 0.0, 60, final=False)
+        yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
     yield Stage(newton, tol, 10_000)
+
+
+def _on_face(interior: Interior, state: NewtonState, last: InteriorState) -> Floats:
+    return interior.at_face(last)
+
+
+def _shifted(newton: Newton, state: NewtonState, last: object) -> Floats:
+    return newton.mean_shift(state)
 
 
 def _approach(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
@@ -41,7 +54,7 @@ def _approach(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] |
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
         newton = Newton(small, bound, share, easier, name=f"prepare, lam {easier:.3g}")
-        yield Stage(newton, _PREPARE, 20, final=False, refine=newton.mean_shift if step == 0 else None)
+        yield Stage(newton, _PREPARE, 20, final=False, refine=partial(_shifted, newton) if step == 0 else None)
     if large is not None:
         yield Stage(Newton(oracle, bound, share, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
 
