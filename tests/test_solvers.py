@@ -153,8 +153,9 @@ def test_history_tells_the_run(case):
     steps = [step.iteration for step in fair.history]
     assert steps == list(range(1, len(steps) + 1)) and steps
     assert all(later.seconds >= earlier.seconds for earlier, later in itertools.pairwise(fair.history))
-    assert fair.history[-1].residual <= 1e-10
-    assert fair.residual == min(step.residual for step in fair.history)
+    # The polish after the interior point may begin on the answer, which takes no step.
+    assert fair.residual <= 1e-10 and all(step.residual > 0 for step in fair.history)
+    assert fair.residual == fair.history[-1].residual or fair.history[-1].stage == "interior"
     assert seen and all(isinstance(step, r2b.Progress) for step in seen)
 
 

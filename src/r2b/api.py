@@ -34,7 +34,7 @@ def debias(
     lam: float = 1.0,
     normalize: bool = False,
     tol: float = 1e-10,
-    max_iter: int = 500,
+    max_iter: int = 1000,
     time_limit: float | None = None,
     progress: Callable[[Progress], object] | None = None,
     merge_rows: MergeChoice = "auto",

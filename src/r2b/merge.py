@@ -59,7 +59,12 @@ class Rows:
     @property
     def merged(self) -> bool:
         """Whether a row here may stand for several of the table."""
-        return self.row_of is not None or not self.dataset.labels.is_soft
+        return self.row_of is not None or self.one_hot
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether the labels are classes."""
+        return not self.dataset.labels.is_soft
 
     @cached_property
     def group_weight(self) -> Floats:

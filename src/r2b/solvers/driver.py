@@ -128,21 +128,22 @@ class Stage:
     final : bool
         Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
     refine : callable, optional
-        Better prices to begin with, from the first state of this stage and the last of the one before; taken if they lower the residual.
+        Guesses of better prices to begin with, from the first state of this stage and the last of the one before; the one with the
+        lowest residual is taken.
     """
 
     solver: Solver
     tol: float
     max_iter: int
     final: bool = True
-    refine: Callable[[Any, Any], Floats] | None = None
+    refine: Callable[[Any, Any], Iterable[Floats]] | None = None
 
 
 @dataclass(frozen=True)
 class Limits:
     """When to stop whatever happens."""
 
-    max_iter: int = 500
+    max_iter: int = 1000
     time_limit: float | None = None
     progress: Callable[[Progress], object] | None = None
 
@@ -183,9 +184,10 @@ def _run_stage(
     stage: Stage, prices: Floats, last: State | None, outcome: Outcome, limits: Limits, begun: float
 ) -> tuple[Status | None, State]:
     state: State = stage.solver.start(prices)
-    if stage.refine is not None and state.residual > stage.tol:
-        shifted = stage.solver.start(stage.refine(state, last))
-        state = shifted if shifted.residual < state.residual else state
+    for guess in stage.refine(state, last) if stage.refine is not None else ():
+        if state.residual <= stage.tol:
+            break
+        state = min(state, stage.solver.start(guess), key=lambda candidate: candidate.residual)
     for taken in range(stage.max_iter + 1):
         reason = _look(state, stage, outcome, limits, begun)
         if reason is not None or state.stalled or taken == stage.max_iter or state.residual <= stage.tol:

@@ -151,14 +151,14 @@ class Interior:
         d = system.direction(system.aim(centring * mu, second_order=d), repair=1.0 - min(centring, 1.0))
         return self._moved(here, d, min(1.0, max(0.99, 1.0 - mu) * self._reach(here, d)))
 
-    def at_face(self, state: InteriorState) -> Floats:
+    def at_face(self, state: InteriorState, lean: float = 1.0) -> Floats:
         """Prices that are exact on the face where the iteration ended: supports of rows and sides of bands as the products tell them.
 
         The iterates come to within rounding of that face but not onto it, and where groups differ by orders of magnitude in weight
-        Newton cannot tell its sides from the prices alone.
+        Newton cannot tell its sides from the prices alone. ``lean`` above 1 counts entries in doubt as positive, below 1 as zero.
         """
         at, prices = state.point, state.prices
-        support = (at.x > at.z / max(1.0, self.lam)).astype(np.float64)
+        support = (at.x * lean > at.z / max(1.0, self.lam)).astype(np.float64)
         size = np.maximum(support.sum(axis=1), 1.0)
         shifted = self.y - prices[self.group]
         level = (np.einsum("ik,ik->i", support, shifted) - self.lam) / size
@@ -169,8 +169,8 @@ class Interior:
             means[group] = within @ (own * (shifted[i:j] - level[i:j, None])) / self.lam
             blocks[group] = -((own * (within / size[i:j])[:, None]).T @ own) / self.lam
             np.einsum("kk->k", blocks[group])[:] += within @ own / self.lam
-        upper = self.band & (at.p > self.width - at.a)
-        clipped = upper | (self.band & (at.q > at.a)) | ~self.band
+        upper = self.band & (at.p * lean > self.width - at.a)
+        clipped = upper | (self.band & (at.q * lean > at.a)) | ~self.band
         held = np.where(clipped, 0.0, -prices)
         right = means - np.where(upper, self.epsilon, 0.0) - np.einsum("skl,sl->sk", blocks, held)
         np.einsum("skk->sk", blocks)[:] += _FACE_DAMPING / self.lam

@@ -22,41 +22,54 @@ _POLISH = 30  # Newton steps after the interior point; two or three are the rule
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
-_MANY_CLASSES = 50  # from here on merged rows go to the interior point first: its steps do not grow with the classes, Newton's do
+_MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
 def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
-    lam, bound, share = float(problem.lam), problem.bound, problem.share
-    newton = Newton(oracle, bound, share, lam)
-    net = problem.rows.labels.size <= _NET_ENTRIES
-    if not (net and problem.rows.merged and problem.n_classes >= _MANY_CLASSES):
-        yield from _approach(problem, oracle, samples, tol)
-        yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
-    for middle, products in _STARTS if net else ():
-        interior = Interior(problem, middle, products)
-        yield Stage(interior, 0.0, 60, final=False)
-        yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
+    newton = Newton(oracle, problem.bound, problem.share, float(problem.lam))
+    attempts = [_by_newton(problem, oracle, samples, newton, tol)]
+    if problem.rows.labels.size <= _NET_ENTRIES:
+        net = [_by_interior(problem, newton, tol, *start) for start in _STARTS]
+        attempts = net + attempts if _starts_in_a_corner(problem) else attempts + net
+    for attempt in attempts:
+        yield from attempt
     yield Stage(newton, tol, 10_000)
 
 
-def _on_face(interior: Interior, state: NewtonState, last: InteriorState) -> Floats:
-    return interior.at_face(last)
+def _by_interior(problem: Problem, newton: Newton, tol: float, middle: float, products: float) -> Iterator[Stage]:
+    interior = Interior(problem, middle, products)
+    yield Stage(interior, 0.0, 100, final=False)
+    yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
 
 
-def _shifted(newton: Newton, state: NewtonState, last: object) -> Floats:
-    return newton.mean_shift(state)
-
-
-def _approach(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
+def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
     lam, bound, share = float(problem.lam), problem.bound, problem.share
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        newton = Newton(small, bound, share, easier, name=f"prepare, lam {easier:.3g}")
-        yield Stage(newton, _PREPARE, 20, final=False, refine=partial(_shifted, newton) if step == 0 else None)
+        gentler = Newton(small, bound, share, easier, name=f"prepare, lam {easier:.3g}")
+        yield Stage(gentler, _PREPARE, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if large is not None:
         yield Stage(Newton(oracle, bound, share, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
+    yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
+
+
+def _starts_in_a_corner(problem: Problem) -> bool:
+    """Whether rows sit in corners of the simplex, where the dual has no curvature and Newton's steps grow with classes and groups.
+
+    With two groups and few classes Newton is done in half the time all the same.
+    """
+    return problem.rows.merged and (problem.n_classes >= _MANY_CLASSES or (problem.rows.one_hot and problem.n_groups > 2))
+
+
+def _on_face(interior: Interior, state: NewtonState, last: InteriorState) -> Iterator[Floats]:
+    # A product is told to belong to one side where that side is larger; where rounding blurs this, the next guess leans to either.
+    return (interior.at_face(last, lean) for lean in (1.0, 1e3, 1e-3))
+
+
+def _shifted(newton: Newton, state: NewtonState, last: object) -> Iterator[Floats]:
+    yield newton.mean_shift(state)
 
 
 def _path(lam: float) -> list[float]:
