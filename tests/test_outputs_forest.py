@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -51,19 +50,5 @@ def test_without_numba_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         assert forest.compiled_settle() is None
         assert np.array_equal(round_rows(rows, np.random.default_rng(0)), expected)
-    finally:
-        forest.compiled_settle.cache_clear()
-
-
-def test_without_a_writable_directory_the_kernel_is_compiled_uncached(monkeypatch: pytest.MonkeyPatch) -> None:
-    def njit(function: object = None, cache: bool = False) -> object:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return ("uncached", function)
-
-    monkeypatch.setitem(sys.modules, "numba", types.SimpleNamespace(njit=njit))
-    forest.compiled_settle.cache_clear()
-    try:
-        assert forest.compiled_settle() == ("uncached", forest.settle)
     finally:
         forest.compiled_settle.cache_clear()

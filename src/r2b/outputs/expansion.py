@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from r2b.errors import ParameterError
-from r2b.outputs.sampling import BLOCK_ENTRIES, block_length, check_distributions, check_index, check_matrix, check_weight, code_dtype
+from r2b.inputs.integers import smallest_unsigned
+from r2b.outputs.sampling import BLOCK_ENTRIES, block_length, check_distributions, check_index, check_matrix, check_weight
 
 Expansion = tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]
 
@@ -62,13 +63,13 @@ def expand_rows(rows: ArrayLike, weight: ArrayLike | None = None, block: int | N
     if step < 1:
         raise ParameterError(f"block is {step}.", remedy="Pass a block of at least one row.", block=step)
     # An empty part first, so that no rows at all give empty arrays of the right types.
-    parts: list[Expansion] = [(np.empty(0, np.int64), np.empty(0, code_dtype(n_classes)), np.empty(0))]
+    parts: list[Expansion] = [(np.empty(0, np.int64), np.empty(0, smallest_unsigned(n_classes)), np.empty(0))]
     for low in range(0, n, step):
         row, column, chance = _entries(matrix[low : low + step], low)
         row += low
         if values is not None:
             chance *= values[row]
-        parts.append((row, column.astype(code_dtype(n_classes)), chance))
+        parts.append((row, column.astype(smallest_unsigned(n_classes)), chance))
     row_index, class_codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return row_index, class_codes, weights
 
@@ -107,7 +108,7 @@ def expand_index(index: ArrayLike, table: ArrayLike, weight: ArrayLike | None = 
     chosen = check_index(index, len(matrix))
     values = None if weight is None else check_weight(weight, chosen.size)
     entry_row, entry_class, chance = _entries(matrix)
-    entry_class = entry_class.astype(code_dtype(matrix.shape[1]))
+    entry_class = entry_class.astype(smallest_unsigned(matrix.shape[1]))
     counts = np.bincount(entry_row, minlength=len(matrix))
     starts = np.cumsum(counts) - counts
     total = int(np.bincount(chosen, minlength=len(matrix)) @ counts)

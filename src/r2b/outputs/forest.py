@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.compile import compiled
+
 # Arrays when compiled, lists of Python numbers when interpreted (four times as fast as arrays there); same numbers, same results.
 Vector = Any
 
@@ -153,16 +155,9 @@ def settle(
 def compiled_settle() -> Callable[..., int] | None:
     """:func:`settle` compiled, or None where numba cannot be imported."""
     try:
-        import numba  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        return compiled(settle)
     except ImportError:
         return None
-    njit: Any = numba.njit
-    try:
-        kernel: Callable[..., int] = njit(cache=True)(settle)
-    except RuntimeError:
-        # numba found no directory that it may write to; compiling again in each process is all that is lost.
-        kernel = njit(settle)
-    return kernel
 
 
 class Forest:

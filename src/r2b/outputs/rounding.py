@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from r2b.errors import LengthError, ParameterError, ShapeError
+from r2b.inputs.integers import smallest_unsigned
 from r2b.outputs.forest import COMPILE_FROM, Forest
-from r2b.outputs.sampling import block_length, check_distributions, check_matrix, check_weight, code_dtype, sample_rows
+from r2b.outputs.sampling import block_length, check_distributions, check_matrix, check_weight, sample_rows
 
 #: Targets this close to an integer are that integer.
 SNAP = 1e-9
@@ -145,7 +146,7 @@ def round_rows(rows: ArrayLike, rng: np.random.Generator, weight: ArrayLike | No
     matrix = check_matrix(rows)
     n, n_classes = matrix.shape
     own = np.random.default_rng(rng.integers(0, 2**63, size=2))
-    codes = np.zeros(n, dtype=code_dtype(n_classes))
+    codes = np.zeros(n, dtype=smallest_unsigned(n_classes))
     values = np.ones(n)
     if weight is not None:
         values = check_weight(weight, n)
@@ -243,7 +244,7 @@ def assign_counts(codes_old: ArrayLike, table_counts: ArrayLike, rng: np.random.
             n_rows=len(table),
         )
     # In the smallest type the stable sort is a radix sort, which takes time in proportion to n.
-    old = old.astype(code_dtype(len(table)))
+    old = old.astype(smallest_unsigned(len(table)))
     found = np.bincount(old, minlength=len(table))
     wrong = np.flatnonzero(found != table.sum(axis=1))
     if wrong.size:
@@ -254,7 +255,7 @@ def assign_counts(codes_old: ArrayLike, table_counts: ArrayLike, rng: np.random.
             n_rows=int(found[wrong[0]]),
             total=int(table[wrong[0]].sum()),
         )
-    new_classes = np.arange(table.shape[1], dtype=code_dtype(table.shape[1]))
+    new_classes = np.arange(table.shape[1], dtype=smallest_unsigned(table.shape[1]))
     drawn = [rng.permutation(np.repeat(new_classes, counts)) for counts in table]
     codes = np.empty(old.size, new_classes.dtype)
     if drawn:

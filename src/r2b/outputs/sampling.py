@@ -11,23 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
+from r2b.inputs.integers import smallest_unsigned
 
 #: How far a row of probabilities may be from a sum of 1 before it is refused; closer rows are rescaled. float32 rows need about 1e-6.
 SUM_TOLERANCE = 1e-4
 
 #: Entries per block: 1 MB of float64, so that the temporaries of a block stay in the processor's cache.
 BLOCK_ENTRIES = 131_072
-
-
-def code_dtype(n_classes: int) -> np.dtype[Any]:
-    """Smallest unsigned integer type that holds the codes of ``n_classes`` classes.
-
-    Examples
-    --------
-    >>> code_dtype(256), code_dtype(257)
-    (dtype('uint8'), dtype('uint16'))
-    """
-    return np.min_scalar_type(max(n_classes - 1, 0))
 
 
 def block_length(n_classes: int) -> int:
@@ -156,7 +146,7 @@ def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> NDArray[Any]:
     matrix = check_matrix(rows)
     n, n_classes = matrix.shape
     draws = _check_uniforms(uniforms, n)
-    codes = np.empty(n, dtype=code_dtype(n_classes))
+    codes = np.empty(n, dtype=smallest_unsigned(n_classes))
     step = block_length(n_classes)
     for low in range(0, n, step):
         block = matrix[low : low + step]
@@ -212,7 +202,7 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> NDA
     totals = reached[:, n_classes - 1].copy()
     check_distributions(matrix, totals)
     flat = reached.ravel()
-    codes = np.empty(chosen.size, dtype=code_dtype(n_classes))
+    codes = np.empty(chosen.size, dtype=smallest_unsigned(n_classes))
     step = BLOCK_ENTRIES // 4
     for low in range(0, chosen.size, step):
         part = chosen[low : low + step].astype(np.intp)

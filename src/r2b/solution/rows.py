@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from r2b.inputs import Dataset
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
+from r2b.lanes import in_order, parts_of
 from r2b.merge import class_weights, joint_codes
 from r2b.oracle import respond
 from r2b.outputs.expansion import Expansion, expand_index, expand_rows
@@ -68,10 +69,9 @@ class FairRows:
         n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
         out = np.empty((n_rows, n_classes), dtype)
         table = None if self.dataset.labels.is_soft else self._table.astype(dtype, copy=False)
-        size = max(1, (1 << 18) // n_classes)
-        for start in range(0, n_rows, size):
-            part = slice(start, min(start + size, n_rows))
-            self._write(out[part], part, table)
+        parts = parts_of(n_rows, max(1, (1 << 18) // n_classes))
+        for _ in in_order(lambda part: self._write(out[part], part, table), parts):
+            pass
         return out
 
     def _write(self, out: Array, part: slice, table: Array | None) -> None:

@@ -17,6 +17,7 @@ from r2b.lanes import in_order, parts_of
 
 Floats = NDArray[np.float64]
 
+_REFINEMENTS = 2
 _SPREAD = 100  # classes from which the block of one group is work enough for a thread
 
 
@@ -57,9 +58,11 @@ class LevelSystem:
     def solve(self, right: Floats, balance: Floats) -> Floats:
         """Return d for right-hand sides r (groups x classes) and b (classes)."""
         d, levels = self._solve(right, balance)
-        # An explicit inverse of a nearly singular block loses digits; one refinement against the block itself brings them back.
-        more, _ = self._solve(right + levels - np.einsum("skl,sl->sk", self.blocks, d), balance - self.weight @ d)
-        return d + more
+        # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
+        for _ in range(_REFINEMENTS):
+            more, lift = self._solve(right + levels - np.einsum("skl,sl->sk", self.blocks, d), balance - self.weight @ d)
+            d, levels = d + more, levels + lift
+        return d
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         own = self._apply(right)

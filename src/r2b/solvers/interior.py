@@ -29,6 +29,7 @@ _REGULARISATION = 1e-9
 _CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
+_SHY = 0.995  # of the way to the border: nearer, one product would vanish beside the others and block the next step
 _FACE_DAMPING = 1e-9
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
 
@@ -149,7 +150,7 @@ class Interior:
         # Tried and left out: Gondzio's further corrections (they save one iteration in twenty-five and cost more than that), pure centring
         # after a short step, and shortening steps to keep lagging products (both make more problems fail than they save).
         d = system.direction(system.aim(centring * mu, second_order=d), repair=1.0 - min(centring, 1.0))
-        return self._moved(here, d, min(1.0, max(0.99, 1.0 - mu) * self._reach(here, d)))
+        return self._moved(here, d, min(1.0, _SHY * self._reach(here, d)))
 
     def at_face(self, state: InteriorState, lean: float = 1.0) -> Floats:
         """Prices that are exact on the face where the iteration ended: supports of rows and sides of bands as the products tell them.
@@ -233,7 +234,7 @@ class Interior:
         limits = [_limit(here.a[band], d.a[band]), _limit((self.width - here.a)[band], -d.a[band])]
         limits += [_limit(here.p[band], d.p[band]), _limit(here.q[band], d.q[band])]
         limits += self.each_part(lambda _, rows: min(_limit(here.x[rows], d.x[rows]), _limit(here.z[rows], d.z[rows])))
-        return min(1.0 / 0.99, *limits)
+        return min(1.0 / _SHY, *limits)
 
 
 def _limit(value: Floats, change: Floats) -> float:
