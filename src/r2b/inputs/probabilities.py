@@ -214,7 +214,7 @@ def _sum_error(matrix: Array, tolerance: float, what: str) -> ProbabilityError:
     rows_off = "it is the only such row" if count == 1 else f"{count} of {len(matrix)} rows do not sum to 1"
     return ProbabilityError(
         f"In {what}, row {first} sums to {total:.9g}, not to 1; {rows_off} (tolerance {tolerance:g}).",
-        remedy="Divide each row by its sum, which normalize=True does where it is offered.",
+        remedy="Divide each row by its sum, which normalize=True does.",
         argument=what,
         row=first,
         total=total,

@@ -78,7 +78,7 @@ class FairLabels:
 
     def __repr__(self) -> str:
         proof = self.certificate
-        size = f"{len(self.classes)} classes, {len(self.groups)} groups"
+        size = f"{len(self.classes)} classes, {len(self.groups)} group{'s' if len(self.groups) > 1 else ''}"
         return f"<FairLabels: {self.status.value}, parity {proof.parity_before:.4f} -> {proof.parity:.4f}, {size}>"
 
     def __str__(self) -> str:

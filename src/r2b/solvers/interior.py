@@ -30,7 +30,7 @@ _CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
 _SHY = 0.995  # of the way to the border: nearer, one product would vanish beside the others and block the next step
-_FACE_DAMPING = 1e-9
+_FACE_DAMPING, _RELEASES = 1e-9, 3
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
 
 
@@ -170,12 +170,20 @@ class Interior:
             means[group] = within @ (own * (shifted[i:j] - level[i:j, None])) / self.lam
             blocks[group] = -((own * (within / size[i:j])[:, None]).T @ own) / self.lam
             np.einsum("kk->k", blocks[group])[:] += within @ own / self.lam
-        upper = self.band & (at.p * lean > self.width - at.a)
-        clipped = upper | (self.band & (at.q * lean > at.a)) | ~self.band
-        held = np.where(clipped, 0.0, -prices)
-        right = means - np.where(upper, self.epsilon, 0.0) - np.einsum("skl,sl->sk", blocks, held)
         np.einsum("skk->sk", blocks)[:] += _FACE_DAMPING / self.lam
-        return prices + held + LevelSystem(blocks, clipped, self.share).solve(right, -self.share @ (prices + held))
+        upper = self.band & (at.p * lean > self.width - at.a)
+        lower = self.band & (at.q * lean > at.a)
+        for _ in range(_RELEASES):
+            clipped = upper | lower | ~self.band
+            held = np.where(clipped, 0.0, -prices)
+            right = means - np.where(upper, self.epsilon, 0.0) - np.einsum("skl,sl->sk", blocks, held)
+            exact = prices + held + LevelSystem(blocks.copy(), clipped, self.share).solve(right, -self.share @ (prices + held))
+            # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
+            wrong = (upper & (exact < 0)) | (lower & (exact > 0))
+            if not wrong.any():
+                break
+            upper, lower = upper & ~wrong, lower & ~wrong
+        return exact
 
     def each_part(self, work: Callable[[slice, slice], Result]) -> list[Result]:
         """Call ``work(groups, rows)`` on parts of the groups with their rows, by threads where parts are large."""
