@@ -20,7 +20,6 @@ from typing import Any
 from unittest import mock
 
 MB = 1e6
-BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 LIBRARIES = ("r2b", "numpy", "numba", "scipy", "cvxpy", "clarabel", "osqp", "scs", "piqp")
 
 
@@ -79,18 +78,15 @@ def _maxrss() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def in_own_process(
-    task: str, *, timeout: float, memory: float | None = None, blas_threads: int | None = None, **arguments: object
-) -> dict[str, Any]:
+def in_own_process(task: str, *, timeout: float, memory: float | None = None, **arguments: object) -> dict[str, Any]:
     """Run a task of ``child.py`` in a fresh process.
 
     Where it dies or runs out of time the answer says so under ``failure``, beside whatever the task had reported by then.
     """
     request = json.dumps({"task": task, "memory": memory, "arguments": arguments})
     command = [sys.executable, str(Path(__file__).with_name("child.py")), request]
-    threads = {} if blas_threads is None else dict.fromkeys(BLAS_THREADS, str(blas_threads))
     try:
-        done = subprocess.run(command, capture_output=True, timeout=timeout, check=False, env={**os.environ, **threads})
+        done = subprocess.run(command, capture_output=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as late:
         return {**_last_report(late.stdout), "failure": f"no answer within {timeout:g} s"}
     report = _last_report(done.stdout)

@@ -1,4 +1,4 @@
-"""Primal-dual interior point on merged rows: the net under Newton, and the first choice for class labels with many classes.
+"""Primal-dual interior point on merged rows: the net under Newton, and the first choice where rows start in corners of the simplex.
 
 Eliminating each row leaves one L x L matrix per group and one system for the levels, the same shape as the Newton step. Its prices start a
 polish by Newton; it is never the last word.
@@ -20,8 +20,8 @@ from r2b.solvers.blocks import LevelSystem, groups_in_parts
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 
-# Classes with epsilon = 0 have no band to give curvature. 1e-14 fails on one degenerate problem in seven and 1e-4 on one in thirty;
-# anything between 1e-10 and 1e-8 fails on none.
+# Classes with epsilon = 0 have no band to give curvature; this stands in for it. Much smaller, and degenerate problems lose their digits;
+# much larger, and their means no longer meet.
 _REGULARISATION = 1e-9
 # Complementarity at which to stop: far below the rounding of the objective, so that the products tell on which side of every bound the
 # answer lies even where weights differ by six orders of magnitude. The price of an entry inside its band is about this over epsilon, and

@@ -102,13 +102,20 @@ class Newton:
             state = replace(state, curvature=oracle.evaluate(state.prices, self.lam, curvature=True).curvature)
         damping = state.damping
         while damping < 1e3:
-            candidate = self._evaluate(state.prices + self._direction(state, damping), damping=max(damping / 20, 1e-13))
-            if self._accept(state, candidate):
+            candidate = self._candidate(state, damping)
+            if candidate is not None and self._accept(state, candidate):
                 # Near the answer an estimated curvature hardly changes: it is kept as long as it serves.
                 keep = self.sample is not None and candidate.residual <= _SERVES * state.residual
                 return replace(candidate, curvature=state.curvature) if keep else candidate
             damping = max(8 * damping, 1e-12)
         return self._safe_step(state)
+
+    def _candidate(self, state: NewtonState, damping: float) -> NewtonState | None:
+        try:
+            direction = self._direction(state, damping)
+        except np.linalg.LinAlgError:  # singular to the last bit: more damping will do
+            return None
+        return self._evaluate(state.prices + direction, damping=max(damping / 20, 1e-13))
 
     def _safe_step(self, state: NewtonState) -> NewtonState:
         # A proximal-gradient step never increases the envelope; where rounding hides even that, there is nothing left to gain.

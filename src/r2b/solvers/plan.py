@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -65,7 +66,9 @@ def _starts_in_a_corner(problem: Problem) -> bool:
 
 def _on_face(interior: Interior, state: NewtonState, last: InteriorState) -> Iterator[Floats]:
     # A product is told to belong to one side where that side is larger; where rounding blurs this, the next guess leans to either.
-    return (interior.at_face(last, lean) for lean in (1.0, 1e3, 1e-3))
+    for lean in (1.0, 1e3, 1e-3):
+        with suppress(np.linalg.LinAlgError):
+            yield interior.at_face(last, lean)
 
 
 def _shifted(newton: Newton, state: NewtonState, last: object) -> Iterator[Floats]:
