@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b.certificate import certify
-from r2b.errors import NotSolvedWarning, ParameterError
+from r2b.errors import InputError, NotSolvedWarning, ParameterError
 from r2b.inputs import Dataset, read
 from r2b.merge import MergeChoice, merge
 from r2b.oracle import MemoryOracle
@@ -23,6 +23,7 @@ from r2b.solution import FairLabels
 from r2b.solvers import Limits, Outcome, Progress, Status, solve
 
 _ROUNDING = 1e-12
+_MOST_PLAUSIBLE = 1000
 
 
 def debias(
@@ -92,6 +93,7 @@ def debias(
     """
     _check_settings(tol, max_iter, time_limit, threads, merge_rows, kernel)
     dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+    _refuse_scores(dataset)
     bound = RangeBound.of(epsilon, dataset.n_classes, dataset.labels.vocabulary.values.tolist())
     problem = Problem(merge(dataset, merge_rows), bound, float(lam) if isinstance(lam, (int, float, np.number)) else lam)
     oracle = MemoryOracle(problem.rows, kernel, threads)
@@ -119,6 +121,18 @@ def debias(
         unchanged=unchanged,
         dataset=dataset,
     )
+
+
+def _refuse_scores(dataset: Dataset) -> None:
+    # One column of scores reads as classes that occur once or twice each; solving for them would take groups x classes^2 numbers.
+    n_classes, n_rows = dataset.n_classes, dataset.n_rows
+    if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
+        raise InputError(
+            f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows.",
+            remedy="If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first.",
+            n_classes=n_classes,
+            n_rows=n_rows,
+        )
 
 
 def _nothing_to_do(problem: Problem, dataset: Dataset, before: np.ndarray[Any, np.dtype[np.float64]]) -> Status | None:
