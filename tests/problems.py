@@ -174,6 +174,20 @@ def project(rows: np.ndarray) -> np.ndarray:
 # --- problems whose answer an independent solver must find ---
 
 
+def tied_rows(rng: np.random.Generator, n: int, classes: int) -> np.ndarray:
+    """Distributions of few distinct values, so that many entries are equal."""
+    y = rng.integers(0, 3, (n, classes)).astype(float)
+    y[:, 0] += y.sum(axis=1) == 0
+    return y / y.sum(axis=1, keepdims=True)
+
+
+def lumpy_rows(rng: np.random.Generator, n: int, classes: int) -> np.ndarray:
+    """Half of the classes used with certainty, the others only by uniform rows."""
+    y = np.eye(classes)[rng.integers(0, max(1, classes // 2), n)]
+    y[::3] = 1.0 / classes
+    return y
+
+
 def drawn(
     name: str,
     *,
@@ -201,13 +215,8 @@ def drawn(
     elif kind == "soft":
         y = rng.dirichlet(np.full(classes, 0.7), n) * (1 + codes[:, None] * np.linspace(0, 1, classes))
         y /= y.sum(axis=1, keepdims=True)
-    elif kind == "ties":
-        y = rng.integers(0, 3, (n, classes)).astype(float)
-        y[:, 0] += y.sum(axis=1) == 0
-        y /= y.sum(axis=1, keepdims=True)
     else:
-        y = np.eye(classes)[rng.integers(0, max(1, classes // 2), n)]
-        y[::3] = 1.0 / classes
+        y = tied_rows(rng, n, classes) if kind == "ties" else lumpy_rows(rng, n, classes)
     y = y if kind == "class" else y.astype(dtype)
     return Case(name, y, codes, spread_weights(rng, n, decades), epsilon, lam)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from problems import drawn, parity_of
+from problems import drawn, lumpy_rows, parity_of, tied_rows
 
 import r2b
 
@@ -33,13 +33,8 @@ def bad_problem(kind, classes, groups, more_rows, crowd, decades, seed):
         y = np.eye(classes)[[rng.choice(classes, p=taste[s]) for s in codes]]
     elif kind == "soft":
         y = rng.dirichlet(np.full(classes, rng.choice([0.1, 1.0, 5.0])), n)
-    elif kind == "ties":
-        y = rng.integers(0, 3, (n, classes)).astype(float)
-        y[:, 0] += y.sum(axis=1) == 0
-        y /= y.sum(axis=1, keepdims=True)
     else:
-        y = np.eye(classes)[rng.integers(0, max(1, classes // 2), n)]
-        y[::3] = 1.0 / classes
+        y = tied_rows(rng, n, classes) if kind == "ties" else lumpy_rows(rng, n, classes)
     return y, codes, 10.0 ** rng.uniform(-decades, 0.0, n) if decades else None
 
 
