@@ -6,7 +6,7 @@ polish by Newton; it is never the last word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -152,8 +152,8 @@ class Interior:
         d = system.direction(system.aim(centring * mu, second_order=d), repair=1.0 - min(centring, 1.0))
         return self._moved(here, d, min(1.0, _SHY * self._reach(here, d)))
 
-    def at_face(self, state: InteriorState, lean: float = 1.0) -> Floats:
-        """Prices that are exact on the face where the iteration ended: supports of rows and sides of bands as the products tell them.
+    def at_face(self, state: InteriorState, lean: float = 1.0) -> Iterator[Floats]:
+        """Guess prices that are exact on the face where the iteration ended: supports of rows and sides of bands as the products tell them.
 
         The iterates come to within rounding of that face but not onto it, and where groups differ by orders of magnitude in weight
         Newton cannot tell its sides from the prices alone. ``lean`` above 1 counts entries in doubt as positive, below 1 as zero.
@@ -178,12 +178,12 @@ class Interior:
             held = np.where(clipped, 0.0, -prices)
             right = means - np.where(upper, self.epsilon, 0.0) - np.einsum("skl,sl->sk", blocks, held)
             exact = prices + held + LevelSystem(blocks.copy(), clipped, self.share).solve(right, -self.share @ (prices + held))
+            yield exact
             # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
             wrong = (upper & (exact < 0)) | (lower & (exact > 0))
             if not wrong.any():
                 break
             upper, lower = upper & ~wrong, lower & ~wrong
-        return exact
 
     def each_part(self, work: Callable[[slice, slice], Result]) -> list[Result]:
         """Call ``work(groups, rows)`` on parts of the groups with their rows, by threads where parts are large."""

@@ -68,7 +68,7 @@ def _on_face(interior: Interior, state: NewtonState, last: InteriorState) -> Ite
     # A product is told to belong to one side where that side is larger; where rounding blurs this, the next guess leans to either.
     for lean in (1.0, 1e3, 1e-3):
         with suppress(np.linalg.LinAlgError):
-            yield interior.at_face(last, lean)
+            yield from interior.at_face(last, lean)
 
 
 def _shifted(newton: Newton, state: NewtonState, last: object) -> Iterator[Floats]:
