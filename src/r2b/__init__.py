@@ -8,7 +8,7 @@ Examples
 ('solved', 0.1)
 """
 
-from r2b import datasets, errors, metrics
+from r2b import datasets, errors, methods, metrics, performance, theory
 from r2b.api import debias
 from r2b.certificate import Certificate
 from r2b.solution import FairLabels, load
@@ -16,4 +16,17 @@ from r2b.solvers import Progress, Status
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "FairLabels", "Progress", "Status", "datasets", "debias", "errors", "load", "metrics"]
+__all__ = [
+    "Certificate",
+    "FairLabels",
+    "Progress",
+    "Status",
+    "datasets",
+    "debias",
+    "errors",
+    "load",
+    "methods",
+    "metrics",
+    "performance",
+    "theory",
+]

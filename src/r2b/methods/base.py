@@ -1,0 +1,93 @@
+"""What all methods on labels share: fit on a table, learn a few numbers per group and class, apply them to any rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.errors import RowsUnavailableError
+from r2b.inputs import Dataset, Schema, read
+from r2b.merge import Rows, merge
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_BLOCK_ENTRIES = 1 << 18
+
+
+class LabelMethod(ABC):
+    """A method that turns label rows into fairer ones, group by group.
+
+    What is learnt is small (numbers per group and class), so that it can be applied to rows that were not fitted. Rows that share label and
+    group share their answer: methods see merged rows.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        Classes and groups that were fitted.
+    """
+
+    name: ClassVar[str]
+    schema_: Schema
+
+    def fit(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Self:
+        """Learn from training labels; whatever an earlier fit left behind is gone.
+
+        Parameters
+        ----------
+        y, sensitive_features, sample_weight, normalize
+            As for :func:`r2b.debias`.
+        """
+        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        self._learn(merge(dataset))
+        self.schema_ = dataset.schema
+        return self
+
+    def transform(self, y: Any, *, sensitive_features: Any, normalize: bool = False) -> Floats:
+        """Apply what was learnt to rows of the fitted classes and groups.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Distributions; how far their group means agree is the method's own business.
+
+        Raises
+        ------
+        RowsUnavailableError
+            ``fit`` was not called.
+        UnseenError
+            A class or group was not fitted.
+        """
+        if not hasattr(self, "schema_"):
+            raise RowsUnavailableError(f"This {type(self).__name__} has not been fitted.", remedy="Call fit with training labels first.")
+        return self._apply(self.schema_.read(y, sensitive_features=sensitive_features, normalize=normalize))
+
+    def fit_transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
+        """Fit and apply to the same rows."""
+        self.fit(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        return self.transform(y, sensitive_features=sensitive_features, normalize=normalize)
+
+    def _apply(self, dataset: Dataset) -> Floats:
+        n_rows, n_classes = dataset.n_rows, dataset.n_classes
+        groups = dataset.groups.codes
+        if not dataset.labels.is_soft:
+            # One answer per (group, class), then a lookup.
+            table = np.stack([self._respond(np.eye(n_classes), np.full(n_classes, group)) for group in range(dataset.n_groups)])
+            return table[groups, dataset.labels.array]
+        out = np.empty((n_rows, n_classes))
+        size = max(1, _BLOCK_ENTRIES // n_classes)
+        for start in range(0, n_rows, size):
+            part = slice(start, start + size)
+            out[part] = self._respond(dataset.labels.array[part].astype(np.float64), groups[part])
+        return out
+
+    @abstractmethod
+    def _learn(self, rows: Rows) -> None:
+        """Learn from merged rows: ``rows.labels`` (n, L), ``rows.groups`` (n,), ``rows.weight`` (n,) or None."""
+
+    @abstractmethod
+    def _respond(self, labels: Floats, groups: Array) -> Floats:
+        """Give the new rows of label rows (n, L) of groups (n,): a function of one row and its group alone."""

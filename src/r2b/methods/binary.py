@@ -1,0 +1,276 @@
+"""The binary debiasing step of Algorithm 1, exact: one threshold per group and class, from sorted breakpoints.
+
+For each class: minimise ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` under a bound on the group means m_s of h. The
+answer is ``h_i = clip((f_i - t_s) / gamma, 0, 1)``, s being the group of row i, so all there is to find is the thresholds t. The mean of
+a group falls with its threshold along straight pieces between sorted breakpoints; the threshold of a mean is read off that curve, never
+searched to a tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_ULPS = 4 * np.finfo(np.float64).eps  # means in [0, 1] that differ by less are one: (m - epsilon) + epsilon must find m again
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Rows in the order of their groups, without those of weight 0, so that sums over a group are sums over a slice.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+        Which row of the table stands at each place.
+    groups : ndarray of shape (n,)
+        The group at each place, rising.
+    share : ndarray of shape (n,)
+        The weight of each row within its group; each group's add up to 1.
+    start : ndarray of shape (n_groups + 1,)
+        Where each group begins, and the end.
+    weight : ndarray of shape (n_groups,)
+        The weight of each group.
+    """
+
+    order: Integers
+    groups: Integers
+    share: Floats
+    start: Integers
+    weight: Floats
+
+    @classmethod
+    def of(cls, groups: Array, weight: Floats | None, n_groups: int) -> Self:
+        """Bring rows of groups 0..n_groups-1, each with some weight, into order; ``weight`` None stands for ones."""
+        each = np.ones(len(groups)) if weight is None else np.asarray(weight, np.float64)
+        order = np.argsort(groups, kind="stable")
+        order = order[each[order] > 0]
+        codes, each = groups[order].astype(np.intp), each[order]
+        total: Floats = np.bincount(codes, each, minlength=n_groups).astype(np.float64)
+        start = np.searchsorted(codes, np.arange(n_groups + 1))
+        return cls(order, codes, each / total[codes], start, total)
+
+    @property
+    def row_weight(self) -> Floats:
+        """The weight of each row."""
+        weight: Floats = self.share * self.weight[self.groups]
+        return weight
+
+    def means(self, values: Floats) -> Floats:
+        """Give the group means (n_groups, L) of values (n, L) in this order."""
+        sums: Floats = np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0)
+        return sums
+
+    def overall(self, values: Floats) -> Floats:
+        """Give the mean over all rows (L,) of values (n, L) in this order."""
+        mean: Floats = self.weight @ self.means(values) / self.weight.sum()
+        return mean
+
+
+def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
+    """Give ``clip((scores - thresholds) / gamma, 0, 1)``, the rule of every binary method here.
+
+    Examples
+    --------
+    >>> answer(np.array([0.0, 0.5, 1.0]), np.array(0.2), 0.5)
+    array([0. , 0.6, 1. ])
+    """
+    h = scores - thresholds
+    h /= gamma
+    np.maximum(h, 0.0, out=h)
+    np.minimum(h, 1.0, out=h)
+    return h
+
+
+def pinned_thresholds(rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats) -> Floats:
+    """Give the thresholds of the published bound: ``|m_s - rho| <= epsilon / 2`` for every group s.
+
+    Parameters
+    ----------
+    rows : GroupedRows
+    scores : ndarray of shape (n, L)
+        f, in the order of ``rows``; classes are solved side by side.
+    gamma : float
+        Above 0.
+    rho : ndarray of shape (L,)
+        In [0, 1].
+    epsilon : ndarray of shape (L,)
+
+    Returns
+    -------
+    ndarray of shape (n_groups, L)
+        0 where the group is inside the bound. Where several thresholds give the same answers, the one nearest 0.
+
+    Examples
+    --------
+    >>> rows = GroupedRows.of(np.array([0, 0, 1, 1]), None, 2)
+    >>> scores = np.array([[1.0], [1.0], [1.0], [0.0]])
+    >>> pinned_thresholds(rows, scores, 1.0, np.array([0.75]), np.array([0.0]))
+    array([[ 0.25],
+           [-0.5 ]])
+    """
+    half = 0.5 * np.minimum(epsilon, 2.0)
+    bottom, top = np.clip(rho - half, 0.0, 1.0), np.clip(rho + half, 0.0, 1.0)
+    least, most = _Curves.of(rows, scores, gamma).thresholds(np.stack([bottom, top])[:, None, :])
+    found = np.minimum(most[0], 0.0) + np.maximum(least[1], 0.0)
+    return _polished(rows, scores, gamma, found, bottom, top)
+
+
+def free_thresholds(rows: GroupedRows, scores: Floats, gamma: float, epsilon: Floats) -> Floats:
+    """Give the thresholds of the bound of Algorithm 1: ``max_s m_s - min_s m_s <= epsilon``, the common mean left free.
+
+    Group means go into a band ``[c, c + epsilon]``. The best c balances the prices, ``sum_s W_s t_s = 0``; that sum falls with c along
+    straight pieces and jumps, whose ends are the means at breakpoints: these are sorted, halving finds the piece, a line gives the root.
+
+    Parameters
+    ----------
+    rows, scores, gamma, epsilon
+        As for :func:`pinned_thresholds`.
+
+    Returns
+    -------
+    ndarray of shape (n_groups, L)
+
+    Examples
+    --------
+    >>> rows = GroupedRows.of(np.array([0, 0, 1, 1]), None, 2)
+    >>> scores = np.array([[1.0], [1.0], [1.0], [0.0]])
+    >>> thresholds = free_thresholds(rows, scores, 1.0, np.array([0.0]))
+    >>> thresholds.round(3)
+    array([[ 0.333],
+           [-0.333]])
+    >>> rows.means(answer(scores, thresholds[rows.groups], 1.0)).round(3)
+    array([[0.667],
+           [0.667]])
+    """
+    epsilon = np.minimum(epsilon, 1.0)
+    found = np.zeros((len(rows.weight), scores.shape[1]))
+    own = rows.means(answer(scores, np.zeros(()), gamma))
+    unfair = np.ptp(own, axis=0) > epsilon
+    if not unfair.any():
+        return found
+    chosen, bound = np.ascontiguousarray(scores[:, unfair]), epsilon[unfair]
+    curves = _Curves.of(rows, chosen, gamma)
+    level, thresholds = _balanced(curves, own[:, unfair], bound)
+    found[:, unfair] = _polished(rows, chosen, gamma, thresholds, level, level + bound)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Curves:
+    """Group means as functions of the thresholds: for class k and group s, the points ``start[s]:start[s+1]`` of row k."""
+
+    knots: Floats  # (L, 2n) thresholds, rising within a group
+    means: Floats  # (L, 2n) means there, falling from 1 to 0
+    start: Integers
+    weight: Floats
+    reach: float  # beyond every knot by far; stands for infinity where the mean is 1 or 0
+
+    @classmethod
+    def of(cls, rows: GroupedRows, scores: Floats, gamma: float) -> Self:
+        n_rows, n_classes = scores.shape
+        knots, means = np.empty((n_classes, 2 * n_rows)), np.empty((n_classes, 2 * n_rows))
+        columns = np.ascontiguousarray(scores.T)
+        for begin, end in zip(rows.start[:-1], rows.start[1:], strict=True):
+            own = columns[:, begin:end]
+            place = slice(2 * begin, 2 * end)
+            knots[:, place], means[:, place] = _curve(own, rows.share[begin:end], gamma)
+        largest = float(np.abs(knots).max()) + gamma
+        return cls(knots, means, 2 * rows.start, rows.weight, 4.0 * largest * float(rows.weight.sum() / rows.weight.min()))
+
+    def thresholds(self, means: Floats) -> tuple[Floats, Floats]:
+        """Give the least and the largest threshold at which each group has ``means``, of shape (..., n_groups or 1, L)."""
+        shape = np.broadcast_shapes(means.shape, (len(self.weight), len(self.knots)))
+        wanted = np.broadcast_to(means, shape)
+        columns = np.arange(shape[-1])
+        begin, end = self.start[:-1, None], self.start[1:, None]
+        # Values above the wanted one come first, then those equal to it: (before, after) are the ends of the equal ones.
+        before, after = self._count(np.stack([wanted + _ULPS, wanted - _ULPS]))
+        left, right = np.maximum(before - 1, begin), np.minimum(before, end - 1)
+        high, low = self.means[columns, left], self.means[columns, right]
+        fall = np.where(high > low, high - low, 1.0)
+        between = self.knots[columns, left] + (high - wanted) / fall * (self.knots[columns, right] - self.knots[columns, left])
+        level = after > before
+        least = np.where(before == begin, -self.reach, np.where(level, self.knots[columns, right], between))
+        most = np.where(after == end, self.reach, np.where(level, self.knots[columns, np.maximum(after - 1, begin)], between))
+        return least, most
+
+    def _count(self, bounds: Floats) -> Integers:
+        # For bounds (2, ..., R, L): how many values, from the start of all, lie above bounds[0], and how many lie at or above bounds[1].
+        low = np.broadcast_to(self.start[:-1, None], bounds.shape).copy()
+        high = np.broadcast_to(self.start[1:, None], bounds.shape).copy()
+        columns = np.arange(bounds.shape[-1])
+        for _ in range(int(np.diff(self.start).max()).bit_length()):
+            middle = np.minimum((low + high) >> 1, self.means.shape[1] - 1)
+            above = (self.means[columns, middle] > bounds) & (low < high)
+            low = np.where(above, middle + 1, low)
+            high = np.where(above, high, np.minimum(middle, high))
+        return low
+
+
+def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]:
+    """Give thresholds (L, 2n), sorted, and the means there, of one group's scores (L, n)."""
+    breaks = np.concatenate([scores - gamma, scores], axis=1)
+    order = np.argsort(breaks, axis=1, kind="stable")
+    knots = np.take_along_axis(breaks, order, axis=1)
+    # A row adds to the slope from f - gamma on, where it leaves 1, up to f, where it reaches 0.
+    slope = np.cumsum(np.concatenate([share, -share])[order], axis=1)[:, :-1]
+    n = scores.shape[1]
+    moving = np.cumsum(np.where(order < n, 1, -1), axis=1)[:, :-1]
+    slope = np.where(moving > 0, slope, 0.0)  # counted in integers: rounding must not tilt a level piece
+    means = np.ones_like(knots)
+    np.cumsum(slope * np.diff(knots, axis=1) / -gamma, axis=1, out=means[:, 1:])
+    means[:, 1:] += 1.0
+    np.clip(means, 0.0, 1.0, out=means)
+    means[:, -1] = 0.0
+    return knots, means
+
+
+def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
+    """Give the lower end (L,) of the best band, and the thresholds (R, L) that bring all groups into it."""
+    # Where the sum of prices may bend: a group at a breakpoint, or at the mean it has anyway, on either end of the band.
+    points = np.concatenate([curves.means, own.T], axis=1)
+    levels = np.sort(np.clip(np.concatenate([points, points - epsilon[:, None]], axis=1), 0.0, 1.0), axis=1)
+    columns = np.arange(len(levels))
+    low, high = np.zeros(len(levels), dtype=np.intp), np.full(len(levels), levels.shape[1] - 1)
+    for _ in range(levels.shape[1].bit_length()):  # ends with the first level at which the least sum is no longer positive
+        middle = (low + high) >> 1
+        least, _most = _prices(curves, levels[columns, middle], epsilon)
+        done = curves.weight @ least <= 0
+        high = np.where(done, middle, high)
+        low = np.where(done, low, np.minimum(middle + 1, high))
+    left, right = levels[columns, np.maximum(high - 1, 0)], levels[columns, high]
+    before, _ = _prices(curves, left, epsilon)
+    least, most = _prices(curves, right, epsilon)
+    # The sum passes 0 either within a jump at ``right``, or on the straight piece from ``left`` to ``right``.
+    jump = curves.weight @ most >= 0
+    first, last = np.where(jump, most, before), np.where(jump, least, most)
+    total, rest = curves.weight @ first, curves.weight @ last
+    part = np.where(total > rest, np.clip(total / np.where(total > rest, total - rest, 1.0), 0.0, 1.0), 0.0)
+    level = np.where(jump, right, left + part * (right - left))
+    return level, first + part * (last - first)
+
+
+def _prices(curves: _Curves, level: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
+    # Groups below the band are raised (t < 0) to its lower end, those above are lowered (t > 0) to its upper end.
+    ends = np.stack([level, np.minimum(level + epsilon, 1.0)])[:, None, :]
+    least, most = curves.thresholds(ends)
+    return np.minimum(least[0], 0.0) + np.maximum(least[1], 0.0), np.minimum(most[0], 0.0) + np.maximum(most[1], 0.0)
+
+
+def _polished(rows: GroupedRows, scores: Floats, gamma: float, found: Floats, bottom: Floats, top: Floats) -> Floats:
+    """Take out the rounding of the sums along a curve: one Newton step on means added up afresh."""
+    h = answer(scores, found[rows.groups], gamma)
+    moving = rows.means(((h > 0.0) & (h < 1.0)).astype(np.float64))
+    wanted = np.where(found > 0, top, bottom)
+    step = gamma * (rows.means(h) - wanted) / np.where(moving > 0, moving, 1.0)
+    better = found + np.where((found != 0) & (moving > 0), step, 0.0)
+    # A step that would cross 0 is rounding about a group that needs no price.
+    polished: Floats = np.where(np.sign(better) == np.sign(found), better, found)
+    return polished

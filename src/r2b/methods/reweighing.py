@@ -1,0 +1,150 @@
+"""Reweighing (Kamiran and Calders): labels stay as they are, and row weights make the label independent of the group.
+
+It is the rival that needs no new labels, where the learner takes weights. It cannot give a group a class that none of its rows has.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.errors import RowsUnavailableError
+from r2b.inputs import Dataset, Schema, read
+from r2b.inputs.vocabulary import plain_value
+from r2b.merge import class_weights
+from r2b.metrics import means_of, parity_by_class_of_means
+
+Floats = NDArray[np.float64]
+
+
+class UnreachableCell(NamedTuple):
+    """A group without a single row (of positive weight) of a class that others have.
+
+    Attributes
+    ----------
+    group, label : object
+        Names of the group and the class.
+    parity : float
+        The difference between groups that remains in this class under the weights of :class:`Reweighing`. No positive weights bring it to
+        0: the mean of the class is 0 in this group, and above 0 in another. Only leaving the class out everywhere would.
+    """
+
+    group: Any
+    label: Any
+    parity: float
+
+
+class Reweighing:
+    """Weigh rows by ``P(s) P(y) / P(s, y)``, so that group and label are independent in the weighted table.
+
+    Where every group has every class, the weighted labels have demographic parity 0 to rounding, and the total weight of each group and of
+    each class is kept. Where a (group, class) cell is empty, the weight it should have had is missing: ``unreachable_`` names the cell,
+    ``parity_`` is what remains, and the group and the class weigh less than before.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        Classes and groups that were fitted.
+    factors_ : ndarray of shape (n_groups, n_classes)
+        The factor of each cell. It is 1 where the cell is empty: of such rows nothing is known, and a later one keeps its weight.
+    unreachable_ : tuple of UnreachableCell
+        Cells that no weight can fix, in the order of groups and classes.
+    parity_ : float
+        Demographic parity, between groups, of the weighted labels that were fitted.
+
+    Examples
+    --------
+    >>> y, sex = ["a", "b", "a", "a", "a", "b"], ["f", "f", "m", "m", "m", "m"]
+    >>> Reweighing().fit_transform(y, sensitive_features=sex).round(3)
+    array([1.333, 0.667, 0.889, 0.889, 0.889, 1.333])
+    >>> Reweighing().fit(["a", "b", "a"], sensitive_features=["f", "f", "m"]).unreachable_
+    (UnreachableCell(group='m', label='b', parity=0.33...),)
+    """
+
+    schema_: Schema
+    factors_: Floats
+    unreachable_: tuple[UnreachableCell, ...]
+    parity_: float
+
+    def fit(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Self:
+        """Learn the factors; whatever an earlier fit left behind is gone.
+
+        Parameters
+        ----------
+        y, sensitive_features, sample_weight, normalize
+            As for :func:`r2b.debias`. P is the weighted frequency; a row of probabilities counts for each class by its share.
+        """
+        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        joint = _cells(dataset)
+        by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
+        expected = np.outer(by_group / by_group.sum(), by_class)
+        self.factors_ = np.divide(expected, joint, out=np.ones_like(joint), where=joint > 0)
+        left = self.factors_ * joint
+        total = left.sum(axis=1)
+        # A group whose rows weigh nothing was refused on reading, so that no total is 0.
+        parity = parity_by_class_of_means(left / total[:, None], total, "between_groups")
+        self.parity_ = float(parity.max())
+        groups, classes = dataset.groups.names, dataset.labels.vocabulary.values
+        self.unreachable_ = tuple(
+            UnreachableCell(plain_value(groups[s]), plain_value(classes[k]), float(parity[k]))
+            for s, k in np.argwhere((joint == 0) & (expected > 0)).tolist()
+        )
+        self.schema_ = dataset.schema
+        return self
+
+    def transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
+        """Give the weights of rows of the fitted classes and groups.
+
+        Parameters
+        ----------
+        y, sensitive_features, normalize
+            As for ``fit``.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, which the factors multiply. Independence is exact for the rows and weights that were fitted.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+            Class labels: the weight of each row. Probabilities: the weight of each (row, class) pair, ``weight * y[i, k] * factor``, for a
+            table in which every row is repeated once per class with that class as its label. Such a matrix is not a new label, and its
+            row sums alone do not make groups and labels independent.
+
+        Raises
+        ------
+        RowsUnavailableError
+            ``fit`` was not called.
+        UnseenError
+            A class or group was not fitted.
+
+        Examples
+        --------
+        >>> rows, sex = [[0.5, 0.5], [1.0, 0.0]], ["f", "m"]
+        >>> Reweighing().fit([[0.5, 0.5], [0.8, 0.2]], sensitive_features=sex).transform(rows, sensitive_features=sex)
+        array([[0.65  , 0.35  ],
+               [0.8125, 0.    ]])
+        """
+        if not hasattr(self, "schema_"):
+            raise RowsUnavailableError("This Reweighing has not been fitted.", remedy="Call fit with training labels first.")
+        dataset = self.schema_.read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        codes, groups, weight = dataset.labels.codes, dataset.groups.codes, dataset.weight
+        if codes is not None:
+            factors = self.factors_[groups, codes]
+            return factors if weight is None else factors * weight
+        factors = self.factors_[groups] * dataset.labels.array
+        return factors if weight is None else factors * weight[:, None]
+
+    def fit_transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
+        """Fit, and give the weights of the same rows."""
+        self.fit(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        return self.transform(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+
+
+def _cells(dataset: Dataset) -> Floats:
+    """Give the total weight of every (group, class) cell."""
+    if not dataset.labels.is_soft:
+        return class_weights(dataset)
+    means, weights = means_of(dataset)
+    cells: Floats = means * weights[:, None]
+    return cells
