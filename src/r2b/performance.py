@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b.errors import InputError, LengthError, ParameterError, ShapeError, UnseenError, WeightError
+from r2b.errors import InputError, ParameterError, ShapeError, UnseenError, WeightError
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import read_groups
 from r2b.inputs.integers import Array
@@ -235,7 +236,7 @@ def error_parity(
     own_weight = losses.weight if isinstance(losses, Score) else None
     rows = 1 - losses.rows if isinstance(losses, Score) else _read_losses(losses)
     groups = read_groups(sensitive_features)
-    _refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
+    refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
     weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows))
     if weight is not None:
         refuse_weightless_groups(weight, groups)
@@ -257,7 +258,7 @@ def _score(rows: Array, sample_weight: Any) -> Score:
 
 def _read_weight(sample_weight: Any, n_rows: int) -> Array:
     column = column_of(sample_weight, what="sample_weight")
-    _refuse_lengths("y_true", n_rows, "sample_weight", len(column))
+    refuse_lengths("y_true", n_rows, "sample_weight", len(column))
     weight = read_weight(column)
     if not 0 < weight.sum() < np.inf:
         total = float(weight.sum())
@@ -287,8 +288,9 @@ def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -
     if isinstance(found, Column):
         raise ShapeError("The argument scores has one column.", remedy="Pass one column per class.", argument="scores")
     truth = recognise(y_true, what="y_true")
-    _refuse_lengths("y_true", len(truth), "scores", len(found))
-    _refuse_other_order(truth, found)
+    refuse_lengths("y_true", len(truth), "scores", len(found))
+    known_rows = (truth if isinstance(truth, Column) else truth.columns[0]).index
+    refuse_other_order("y_true", known_rows, "scores", found.columns[0].index)
     vocabulary = Vocabulary(_classes_of(found, truth, classes))
     labels = read_known_labels(y_true, vocabulary=vocabulary, soft=_is_soft(truth), normalize=False)
     matrix, ours = as_matrix(found, what="scores")
@@ -357,26 +359,3 @@ def _refuse_not_finite(matrix: Array) -> None:
                 column=col,
                 value=value,
             )
-
-
-def _refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
-    if n_rows != n_other:
-        raise LengthError(
-            f"The argument {what} has {n_rows} rows, but {other} has {n_other}.",
-            remedy="Pass the same rows in both.",
-            lengths={what: n_rows, other: n_other},
-        )
-
-
-def _refuse_other_order(truth: Column | Frame | Matrix, found: Frame | Matrix) -> None:
-    """Raise where two pandas objects label the same rows in another order: by position and by label they would be other pairs."""
-    one = (truth if isinstance(truth, Column) else truth.columns[0]).index
-    two = found.columns[0].index
-    if one is None or two is None or one.equals(two) or set(one) != set(two):
-        return
-    row = int(np.argmax(np.asarray(one != two)))
-    raise InputError(
-        f"The arguments y_true and scores have the same row labels in a different order; they first differ at row {row}.",
-        remedy="Bring them in one order with scores.loc[y_true.index], or pass both with .to_numpy() to go by position.",
-        row=row,
-    )

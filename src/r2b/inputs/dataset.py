@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from r2b.errors import FileFormatError, InputError, LengthError
+from r2b.errors import FileFormatError
 from r2b.inputs import groups as grouping
 from r2b.inputs import labels as labelling
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
 from r2b.inputs.integers import Array
 from r2b.inputs.labels import Labels, read_known_labels, read_labels
-from r2b.inputs.vocabulary import Vocabulary, column_of, plain_value
+from r2b.inputs.vocabulary import Vocabulary, column_of
 from r2b.inputs.weights import WHAT as WEIGHTS
 from r2b.inputs.weights import read_weight, refuse_weightless_groups
 
@@ -182,41 +183,14 @@ def assemble(y: Any, *, sensitive_features: Any, sample_weight: Any, normalize: 
 
 
 def _together(labels: Labels, groups: Groups, sample_weight: Any) -> Dataset:
-    _refuse_lengths(labels.n_rows, groups.n_rows, grouping.WHAT)
-    _refuse_other_order(labels.vocabulary.index, groups.vocabularies[0].index, grouping.WHAT)
+    index = labels.vocabulary.index
+    refuse_lengths(labelling.WHAT, labels.n_rows, grouping.WHAT, groups.n_rows)
+    refuse_other_order(labelling.WHAT, index, grouping.WHAT, groups.vocabularies[0].index)
     if sample_weight is None:
         return Dataset(labels, groups)
     column = column_of(sample_weight, what=WEIGHTS)
-    _refuse_lengths(labels.n_rows, len(column), WEIGHTS)
-    _refuse_other_order(labels.vocabulary.index, column.index, WEIGHTS)
+    refuse_lengths(labelling.WHAT, labels.n_rows, WEIGHTS, len(column))
+    refuse_other_order(labelling.WHAT, index, WEIGHTS, column.index)
     weight = read_weight(column)
     refuse_weightless_groups(weight, groups)
     return Dataset(labels, groups, weight)
-
-
-def _refuse_other_order(index: Any | None, other: Any | None, what: str) -> None:
-    """Raise where two pandas objects label the same rows in another order: going by position or by label would then differ."""
-    if index is None or other is None or index.equals(other):
-        return
-    try:
-        same_rows = bool(index.sort_values().equals(other.sort_values()))
-    except TypeError:  # labels of several types have no order, and nothing can be said
-        return
-    if same_rows:
-        row = int(np.argmax(np.asarray(index != other)))
-        raise InputError(
-            f"The arguments {labelling.WHAT} and {what} have the same row labels in a different order; "
-            f"at row {row} they are {plain_value(index[row])!r} and {plain_value(other[row])!r}.",
-            remedy=f"Bring them in one order with {what}.loc[{labelling.WHAT}.index], or pass both with .to_numpy() to go by position.",
-            row=row,
-            row_labels=(index[row], other[row]),
-        )
-
-
-def _refuse_lengths(n_labels: int, n_other: int, other: str) -> None:
-    if n_labels != n_other:
-        raise LengthError(
-            f"The argument {labelling.WHAT} has {n_labels} rows, but {other} has {n_other}.",
-            remedy="Pass the same rows in both; name several attributes in a dictionary of columns.",
-            lengths={labelling.WHAT: n_labels, other: n_other},
-        )

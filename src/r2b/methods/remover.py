@@ -12,7 +12,8 @@ import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b.errors import InputError, LengthError, MissingValueError, MixedTypeError, ParameterError, RowsUnavailableError, ShapeError
+from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, RowsUnavailableError, ShapeError
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import WHAT as GROUPS
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
@@ -259,37 +260,15 @@ def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
 
 def _refuse_other_rows(table: Frame | Matrix, groups: Groups) -> None:
     """Raise where features and groups are not of the same rows in the same order."""
-    if len(table) != groups.n_rows:
-        raise LengthError(
-            f"The argument {WHAT} has {len(table)} rows, but {GROUPS} has {groups.n_rows}.",
-            remedy="Pass the same rows in both.",
-            lengths={WHAT: len(table), GROUPS: groups.n_rows},
-        )
-    index, other = table.columns[0].index, groups.vocabularies[0].index
-    if index is None or other is None or index.equals(other):
-        return
-    try:
-        same_rows = bool(index.sort_values().equals(other.sort_values()))
-    except TypeError:  # labels of several types have no order, and nothing can be said
-        return
-    if same_rows:
-        raise InputError(
-            f"The arguments {WHAT} and {GROUPS} have the same row labels in a different order.",
-            remedy=f"Bring them in one order with {GROUPS}.loc[{WHAT}.index], or pass {GROUPS} with .to_numpy() to go by position.",
-            row=int(np.argmax(np.asarray(index != other))),
-        )
+    refuse_lengths(WHAT, len(table), GROUPS, groups.n_rows)
+    refuse_other_order(WHAT, table.columns[0].index, GROUPS, groups.vocabularies[0].index)
 
 
 def _weight(sample_weight: Any, table: Frame | Matrix, groups: Groups) -> Floats:
     if sample_weight is None:
         return np.ones(len(table))
     column = column_of(sample_weight, what=WEIGHTS)
-    if len(column) != len(table):
-        raise LengthError(
-            f"The argument {WHAT} has {len(table)} rows, but {WEIGHTS} has {len(column)}.",
-            remedy="Pass one weight per row.",
-            lengths={WHAT: len(table), WEIGHTS: len(column)},
-        )
+    refuse_lengths(WHAT, len(table), WEIGHTS, len(column))
     weight = read_weight(column)
     refuse_weightless_groups(weight, groups)
     return weight

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b.errors import LengthError, MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError, ShapeError
+from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError, ShapeError
+from r2b.inputs.agreement import refuse_lengths
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
 from r2b.inputs.vocabulary import column_of
 from r2b.inputs.weights import read_weight, refuse_weightless_groups
@@ -210,7 +211,7 @@ class RTO:
         """
         f = self._read(scores)
         groups = read_groups(sensitive_features)
-        _refuse_lengths(len(f), groups.n_rows, "sensitive_features")
+        refuse_lengths("scores", len(f), "sensitive_features", groups.n_rows)
         weight = None if sample_weight is None else _weight(sample_weight, groups)
         rows = GroupedRows.of(groups.codes, weight, groups.n_groups)
         column = f[rows.order, None]
@@ -239,7 +240,7 @@ class RTO:
             raise RowsUnavailableError("This RTO has not been fitted.", remedy="Call fit with training scores first.")
         f, known = self._read(scores), self._groups
         groups = read_known_groups(sensitive_features, columns=known.columns, vocabularies=known.vocabularies, table=known.table)
-        _refuse_lengths(len(f), groups.n_rows, "sensitive_features")
+        refuse_lengths("scores", len(f), "sensitive_features", groups.n_rows)
         return answer(f, self.thresholds_[groups.codes], self.gamma)
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> Floats:
@@ -283,18 +284,10 @@ def mean_error(thresholds: Floats, means: Floats, rho: Floats, epsilon: Floats) 
 
 def _weight(sample_weight: Any, groups: Groups) -> Floats:
     column = column_of(sample_weight, what="sample_weight")
-    _refuse_lengths(groups.n_rows, len(column), "sample_weight")
+    refuse_lengths("scores", groups.n_rows, "sample_weight", len(column))
     weight: Floats = np.asarray(read_weight(column), np.float64)
     refuse_weightless_groups(weight, groups)
     return weight
-
-
-def _refuse_lengths(n_scores: int, n_other: int, other: str) -> None:
-    if n_scores != n_other:
-        lengths = {"scores": n_scores, other: n_other}
-        raise LengthError(
-            f"The argument scores has {n_scores} rows, but {other} has {n_other}.", remedy="Pass the same rows.", lengths=lengths
-        )
 
 
 class _ClassByClass(LabelMethod):
