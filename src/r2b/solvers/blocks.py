@@ -30,6 +30,12 @@ def _inverses(blocks: Floats) -> Floats:
     return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), groups_in_parts(*blocks.shape[:2]))))
 
 
+def _products(blocks: Floats, vectors: Floats) -> Floats:
+    """Multiply each group's block by its vector; as a product of matrices, which is several times faster than einsum here."""
+    products: Floats = np.matmul(blocks, vectors[:, :, None])[:, :, 0]
+    return products
+
+
 class LevelSystem:
     """Factorise once, solve for several right-hand sides.
 
@@ -42,9 +48,10 @@ class LevelSystem:
     """
 
     def __init__(self, blocks: Floats, free: NDArray[np.bool_], weight: Floats) -> None:
-        blocks *= free[:, :, None]
-        blocks *= free[:, None, :]
-        np.einsum("skk->sk", blocks)[~free] = 1.0
+        if not free.all():
+            blocks *= free[:, :, None]
+            blocks *= free[:, None, :]
+            np.einsum("skk->sk", blocks)[~free] = 1.0
         self.blocks = blocks
         self.inverse = _inverses(blocks)
         self.free = free
@@ -60,7 +67,7 @@ class LevelSystem:
         d, levels = self._solve(right, balance)
         # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
         for _ in range(_REFINEMENTS):
-            more, lift = self._solve(right + levels - np.einsum("skl,sl->sk", self.blocks, d), balance - self.weight @ d)
+            more, lift = self._solve(right + levels - _products(self.blocks, d), balance - self.weight @ d)
             d, levels = d + more, levels + lift
         return d
 
@@ -71,5 +78,4 @@ class LevelSystem:
         return own + self._apply(np.broadcast_to(levels, right.shape)), levels
 
     def _apply(self, right: Floats) -> Floats:
-        out: Floats = np.einsum("skl,sl->sk", self.inverse, np.where(self.free, right, 0.0)) * self.free
-        return out
+        return _products(self.inverse, np.where(self.free, right, 0.0)) * self.free
