@@ -205,49 +205,6 @@ def test_a_pyarrow_dictionary_keeps_its_order_only_where_it_declares_one():
     assert (caught.value.facts["row"], caught.value.facts["count"]) == (2, 2)
 
 
-@pytest.mark.parametrize("library", ["list", "object", "pandas", "polars", "arrow", "arrow chunked", *CATEGORICAL])
-@pytest.mark.parametrize(
-    "values", [["a", None, "b", None], [1.5, 2.5, None], [None, True], [datetime.datetime(2020, 1, 1), None], [None, None]]
-)
-def test_missing_values_are_named(library, values):
-    with pytest.raises(MissingValueError) as caught:
-        encoded(make(library, values))
-    assert caught.value.facts["row"] == values.index(None)
-    assert caught.value.facts["count"] == values.count(None)
-    assert "unknown" in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        np.array([1.0, np.nan]),
-        [1.0, float("nan")],
-        ["a", float("nan")],
-        np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
-        np.ma.MaskedArray([1, 2], mask=[False, True]),
-        np.array(["a", np.nan], dtype=object),
-    ],
-    ids=repr,
-)
-def test_missing_values_of_numpy(column):
-    with pytest.raises(MissingValueError) as caught:
-        encoded(column)
-    assert caught.value.facts["row"] == 1
-
-
-@pytest.mark.parametrize(
-    "dtype", ["Int64", "string", "boolean", "object", "category", "int64[pyarrow]", "datetime64[ns]", "datetime64[ns, UTC]"]
-)
-def test_missing_values_of_pandas(dtype):
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    series = pandas.Series([1, 0], dtype="object")
-    series = series.astype(str if dtype == "string" else "int64").astype(dtype).reindex([0, 5, 1])
-    with pytest.raises(MissingValueError) as caught:
-        encoded(series)
-    assert caught.value.facts["row"] == 1
-
-
 @pytest.mark.parametrize(
     ("values", "rows", "types"),
     [

@@ -166,6 +166,7 @@ def _of_pandas_frame(native: Any, *, what: str) -> Frame:
 
 
 def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
+    refuse_twice([_name(name) for name in native], what=what)  # 1 and "1" are two keys and one name
     columns = []
     for name, handed in native.items():
         column = recognise(handed, what=f"{what}[{name!r}]")
@@ -194,15 +195,26 @@ def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
 
 def _frame(native: Any, library: str, columns: list[Any], names: list[Any], *, what: str) -> Frame:
     written = [_name(name) for name in names]
-    twice = next((name for name in written if written.count(name) > 1), None) if len(set(written)) < len(written) else None
-    if twice is not None:
-        raise ShapeError(
-            f"{_start(what)} has {written.count(twice)} columns named {twice!r}.",
-            remedy="Give every column a name of its own.",
-            argument=what,
-            column=twice,
-        )
+    refuse_twice(written, what=what)
     return Frame(native, library, tuple(Column(c, library, n) for c, n in zip(columns, written, strict=True)), _labels(names))
+
+
+def refuse_twice(names: list[str], *, what: str) -> None:
+    """Raise where two columns of an argument have the same name.
+
+    Examples
+    --------
+    >>> refuse_twice(["sex", "race"], what="sensitive_features")
+    """
+    if len(set(names)) == len(names):
+        return
+    twice = next(name for name in names if names.count(name) > 1)
+    raise ShapeError(
+        f"{_start(what)} has {names.count(twice)} columns named {twice!r}.",
+        remedy="Give every column a name of its own.",
+        argument=what,
+        column=twice,
+    )
 
 
 def _labels(names: list[Any]) -> Array:

@@ -194,8 +194,11 @@ def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
     if isinstance(array, arrow.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
     codes, values = array.indices.to_numpy(zero_copy_only=False), array.dictionary.to_numpy(zero_copy_only=False)
-    if array.dictionary.null_count:
-        _refuse_missing(np.asarray(array.dictionary.is_null())[codes], what)
+    unknown = np.asarray(array.dictionary.is_null(nan_is_null=True))
+    if unknown.any():
+        _refuse_missing(unknown[codes], what)
+        codes, present = compact_integers(codes)  # the dictionary holds a null that no row has
+        values = values[present]
     if not array.type.ordered:
         return _ordered(codes, values, what)
     codes, present = compact_integers(codes)

@@ -59,12 +59,12 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, Decimal) and value.is_nan()
 
 
-def missing_error(what: str, *, row: int, count: int, n_rows: int) -> MissingValueError:
-    """Build the error for missing values from its facts."""
+def missing_error(what: str, *, row: int, count: int, n_rows: int, fill: bool = True) -> MissingValueError:
+    """Build the error for missing values from its facts; ``fill`` says whether a category could stand for them."""
     rows = "1 row has" if count == 1 else f"{count} of {n_rows} rows have"
     return MissingValueError(
         f"In {what}, {rows} no value; the first is row {row}.",
-        remedy='Drop these rows, or fill them with a category of your own such as "unknown".',
+        remedy='Drop these rows, or fill them with a category of your own such as "unknown".' if fill else "Drop or fill these rows.",
         column=what,
         row=row,
         count=count,
@@ -127,7 +127,7 @@ def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
     if families - {"str", "bool", "int", "bytes", "date"}:  # the others may hide NaN or NaT
         _refuse_missing(values, what=what)
     if len(families) > 1:
-        raise _mixed_error(values, what=what)
+        raise _mixed_rows(values, what=what)
     (family,) = families
     if family == "complex":
         raise complex_error(what)
@@ -157,7 +157,7 @@ def _refuse_missing(values: Sequence[Any] | Array, *, what: str) -> None:
         raise missing_error(what, row=first, count=count, n_rows=row)
 
 
-def _mixed_error(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
+def _mixed_rows(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
     seen: dict[str, tuple[int, Any]] = {}
     row = 0
     for block in _blocks(values):
@@ -165,13 +165,18 @@ def _mixed_error(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
             seen.setdefault(family_of(type(value)), (row, value))
             row += 1
     (one, (row_one, value_one)), (two, (row_two, value_two)) = list(seen.items())[:2]
+    return mixed_error(what, rows=(row_one, row_two), values=(value_one, value_two), types=(one, two))
+
+
+def mixed_error(what: str, *, rows: tuple[int, int], values: tuple[Any, Any], types: tuple[str, str]) -> MixedTypeError:
+    """Build the error for two rows whose values are of different types."""
     return MixedTypeError(
-        f"In {what}, row {row_one} holds {value_one!r} ({one}) and row {row_two} holds {value_two!r} ({two}).",
+        f"In {what}, row {rows[0]} holds {values[0]!r} ({types[0]}) and row {rows[1]} holds {values[1]!r} ({types[1]}).",
         remedy="Convert the column to one type, for example with astype(str).",
         column=what,
-        rows=(row_one, row_two),
-        values=(value_one, value_two),
-        types=(one, two),
+        rows=rows,
+        values=values,
+        types=types,
     )
 
 

@@ -6,7 +6,7 @@ The matrix is never written to, and no temporary of its size is made unless ``no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,22 @@ from r2b.inputs.objects import complex_error, is_missing
 
 BLOCK_BYTES = 1 << 19  # read twice while it is in the second-level cache
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-6}
-NUMBERS_NEEDED = "Pass one column of class names, or one numeric column of probabilities per class."
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How errors speak of a matrix of probabilities: over classes, or over the groups that a row may belong to."""
+
+    noun: str
+    numbers_needed: str
+    normalising: str
+
+
+CLASSES = Wording(
+    noun="class",
+    numbers_needed="Pass one column of class names, or one numeric column of probabilities per class.",
+    normalising="Divide each row by its sum, which normalize=True does.",
+)
 
 
 def row_blocks(matrix: Array) -> Iterator[slice]:
@@ -34,7 +49,7 @@ def row_blocks(matrix: Array) -> Iterator[slice]:
         yield slice(start, min(start + rows, len(matrix)))
 
 
-def as_matrix(found: Frame | Matrix, *, what: str) -> tuple[Array, bool]:
+def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -> tuple[Array, bool]:
     """Give the numbers of a table as float32 or float64, and whether they are a copy that is ours.
 
     Raises
@@ -43,9 +58,9 @@ def as_matrix(found: Frame | Matrix, *, what: str) -> tuple[Array, bool]:
         A column is not numeric.
     """
     if isinstance(found, Matrix):
-        return _as_floats(found.array, what)
+        return _as_floats(found.array, what, wording)
     # The first row tells the dtype, so that columns which must be converted are held one at a time.
-    dtypes = [_numbers(replace(column, native=column.native[:1]), what).dtype for column in found.columns]
+    dtypes = [_numbers(replace(column, native=column.native[:1]), what, wording).dtype for column in found.columns]
     common = np.result_type(*dtypes)
     target = common if common in TOLERANCE else np.dtype(np.float32 if common == np.float16 else np.float64)
     if all(dtype == target for dtype in dtypes) and _is_plain(found):
@@ -53,7 +68,7 @@ def as_matrix(found: Frame | Matrix, *, what: str) -> tuple[Array, bool]:
         return matrix, matrix.flags.writeable and not np.may_share_memory(matrix, found.columns[0].native.to_numpy())
     matrix = np.empty((len(found), len(found.columns)), dtype=target)
     for k, column in enumerate(found.columns):
-        matrix[:, k] = _numbers(column, what)
+        matrix[:, k] = _numbers(column, what, wording)
     return matrix, True
 
 
@@ -64,18 +79,18 @@ def _is_plain(found: Frame) -> bool:
     return found.library == "polars" and all(column.native.dtype.is_float() for column in found.columns)
 
 
-def _as_floats(array: Array, what: str) -> tuple[Array, bool]:
+def _as_floats(array: Array, what: str, wording: Wording) -> tuple[Array, bool]:
     if isinstance(array, np.ma.MaskedArray):
         array = np.ma.filled(array.astype(np.float64), np.nan) if np.ma.is_masked(array) else np.asarray(array)
     kind = array.dtype.kind
     if kind == "c":
         raise complex_error(what)
     if kind == "O":
-        return _of_objects(array, what), True
+        return _of_objects(array, what, wording), True
     if kind not in "fiub":
         raise InputError(
             f"The argument {what} has {array.shape[1]} columns of dtype {array.dtype}, which are not probabilities.",
-            remedy=NUMBERS_NEEDED,
+            remedy=wording.numbers_needed,
             argument=what,
             dtype=str(array.dtype),
         )
@@ -84,7 +99,7 @@ def _as_floats(array: Array, what: str) -> tuple[Array, bool]:
     return (array, False) if array.dtype == target else (array.astype(target), True)
 
 
-def _of_objects(array: Array, what: str) -> Array:
+def _of_objects(array: Array, what: str, wording: Wording) -> Array:
     numbers = np.empty(array.shape, dtype=np.float64)
     for place in np.ndindex(*array.shape):
         value: Any = array[place]
@@ -95,7 +110,7 @@ def _of_objects(array: Array, what: str) -> Array:
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"In {what}, row {place[0]} holds {value!r}, which is not a probability.",
-                remedy=NUMBERS_NEEDED,
+                remedy=wording.numbers_needed,
                 argument=what,
                 row=place[0],
                 value=value,
@@ -103,7 +118,7 @@ def _of_objects(array: Array, what: str) -> Array:
     return numbers
 
 
-def _numbers(column: Column, what: str) -> Array:
+def _numbers(column: Column, what: str, wording: Wording) -> Array:
     """Give a column of a frame as a NumPy array of numbers, missing ones as NaN."""
     native = column.native
     if column.library == "pandas" and hasattr(native.dtype, "numpy_dtype"):
@@ -111,13 +126,13 @@ def _numbers(column: Column, what: str) -> Array:
     array = np.asarray(native.to_numpy() if column.library in ("pandas", "polars") and not isinstance(native, np.ndarray) else native)
     spoken = f"column {column.name!r} of {what}"
     if array.dtype.kind == "O":
-        return _of_objects(array, spoken)
+        return _of_objects(array, spoken, wording)
     if array.dtype.kind == "c":
         raise complex_error(spoken)
     if array.dtype.kind not in "fiub":
         raise InputError(
             f"The values of {spoken} are of type {array.dtype}, which are not probabilities.",
-            remedy=NUMBERS_NEEDED,
+            remedy=wording.numbers_needed,
             argument=what,
             column=column.name,
             dtype=str(array.dtype),
@@ -125,7 +140,7 @@ def _numbers(column: Column, what: str) -> Array:
     return array
 
 
-def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: str, normalize: bool) -> Array:
+def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: str, normalize: bool, wording: Wording = CLASSES) -> Array:
     """Check that every row is a distribution, in one walk over the matrix.
 
     Parameters
@@ -138,6 +153,8 @@ def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: s
     what : str
     normalize : bool
         Divide every row by its sum.
+    wording : Wording
+        How errors call the columns.
 
     Returns
     -------
@@ -160,17 +177,17 @@ def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: s
             # Single precision may itself be off by as much as the tolerance, so a row is only refused on its exact sum.
             sums = block.sum(axis=1, dtype=np.float64)
         if not fine:
-            _refuse_entries(block, rows.start, name_of, what)
+            _refuse_entries(block, rows.start, name_of, what, wording)
         if normalize:
             _refuse_zero_rows(sums, rows.start, what)
             np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
         elif not fine and (np.abs(sums - 1) > tolerance).any():
-            raise _sum_error(matrix, tolerance, what)
+            raise _sum_error(matrix, tolerance, what, wording)
     result.flags.writeable = False
     return result
 
 
-def _refuse_entries(block: Array, start: int, name_of: Callable[[int], Any], what: str) -> None:
+def _refuse_entries(block: Array, start: int, name_of: Callable[[int], Any], what: str, wording: Wording) -> None:
     bad = ~np.isfinite(block)
     found = "is not a finite number" if bad.any() else "is negative"
     if not bad.any():
@@ -180,12 +197,12 @@ def _refuse_entries(block: Array, start: int, name_of: Callable[[int], Any], wha
     row, col = (int(place) for place in np.argwhere(bad)[0])
     value, name = float(block[row, col]), name_of(col)
     raise ProbabilityError(
-        f"In {what}, row {start + row} has the probability {value!r} for class {name!r}, which {found}.",
+        f"In {what}, row {start + row} has the probability {value!r} for {wording.noun} {name!r}, which {found}.",
         remedy="Correct or drop this row; probabilities lie between 0 and 1.",
         argument=what,
         row=start + row,
-        class_name=name,
         value=value,
+        **{f"{wording.noun}_name": name},
     )
 
 
@@ -201,7 +218,7 @@ def _refuse_zero_rows(sums: Array, start: int, what: str) -> None:
         )
 
 
-def _sum_error(matrix: Array, tolerance: float, what: str) -> ProbabilityError:
+def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
     first, total, count = -1, 0.0, 0
     for rows in row_blocks(matrix):
         with np.errstate(invalid="ignore", over="ignore"):
@@ -214,7 +231,7 @@ def _sum_error(matrix: Array, tolerance: float, what: str) -> ProbabilityError:
     rows_off = "it is the only such row" if count == 1 else f"{count} of {len(matrix)} rows do not sum to 1"
     return ProbabilityError(
         f"In {what}, row {first} sums to {total:.9g}, not to 1; {rows_off} (tolerance {tolerance:g}).",
-        remedy="Divide each row by its sum, which normalize=True does.",
+        remedy=wording.normalising,
         argument=what,
         row=first,
         total=total,

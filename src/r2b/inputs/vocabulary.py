@@ -12,11 +12,12 @@ import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b.errors import ShapeError, UnseenError
+from r2b.errors import FileFormatError, MixedTypeError, ShapeError, UnseenError
 from r2b.inputs.arrival import Column, Matrix, recognise
 from r2b.inputs.factorize import factorize
 from r2b.inputs.integers import Array, first_rows, smallest_unsigned
-from r2b.inputs.objects import family_of
+from r2b.inputs.missing import missing_rows, refuse_all_missing, taken, with_missing
+from r2b.inputs.objects import family_of, mixed_error
 from r2b.inputs.plain import from_plain, to_plain
 
 SHOWN_VALUES = 10
@@ -37,6 +38,8 @@ class Vocabulary:
         Whether columns leave as a narwhals Series.
     index : object
         The row labels of the pandas Series that was read, put back on columns of the same length.
+    has_missing : bool
+        Whether rows without a value have a code of their own: ``len(values)``, the last.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Vocabulary:
     library: str = "numpy"
     wrapped: bool = False
     index: Any = None
+    has_missing: bool = False
 
     def __post_init__(self) -> None:
         frozen = self.values.view()
@@ -62,7 +66,17 @@ class Vocabulary:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"Vocabulary({self.values.tolist()!r})"
+        return f"Vocabulary({self.values.tolist()!r}{', has_missing=True' if self.has_missing else ''})"
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes: the values, and one more where missing rows have theirs."""
+        return len(self.values) + self.has_missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of rows without a value, None where they are refused."""
+        return len(self.values) if self.has_missing else None
 
     @cached_property
     def _places(self) -> dict[object, int]:
@@ -81,22 +95,33 @@ class Vocabulary:
         ------
         UnseenError
             A value is not in the vocabulary.
+        MissingValueError
+            A row has no value, and the vocabulary has no code for it.
         """
         return self.encode_column(column_of(column, what=what), what=what)
 
     def encode_column(self, column: Column, *, what: str) -> Array:
         """Give the codes of a column that was already recognised."""
-        codes, values = factorize(column, what=what)
+        if self.has_missing:
+            missing = missing_rows(column)
+            kept = np.flatnonzero(~missing)
+            codes = self._encode_values(column, kept, what=what) if len(kept) else np.zeros(0, dtype=np.uint8)
+            return with_missing(codes, missing, len(self))
+        return self._encode_values(column, None, what=what)
+
+    def _encode_values(self, column: Column, rows: Array | None, *, what: str) -> Array:
+        codes, values = factorize(column, what=what) if rows is None else _factorize_rows(column, rows, what=what)
         places = [self._places.get(key_of(value), -1) for value in values]
         if -1 in places:
-            raise self._unseen(codes, values, np.array(places) < 0, what)
+            raise self._unseen(codes, values, np.array(places) < 0, rows, what)
         known = np.array(places, dtype=smallest_unsigned(len(self)))
         return codes.astype(known.dtype, copy=False) if np.array_equal(known, np.arange(len(known))) else known[codes]
 
-    def _unseen(self, codes: Array, values: Array, unseen: Array, what: str) -> UnseenError:
+    def _unseen(self, codes: Array, values: Array, unseen: Array, kept: Array | None, what: str) -> UnseenError:
         rows = unseen[codes]
-        row = int(np.argmax(rows))
-        value = plain_value(values[codes[row]])
+        place = int(np.argmax(rows))
+        row = place if kept is None else int(kept[place])
+        value = plain_value(values[codes[place]])
         known = [plain_value(value) for value in self.values]
         close = difflib.get_close_matches(str(value), [str(value) for value in known], n=1)
         shown = ", ".join(map(repr, known[:SHOWN_VALUES])) + (f" and {len(known) - SHOWN_VALUES} more" if len(known) > SHOWN_VALUES else "")
@@ -134,15 +159,24 @@ class Vocabulary:
         elif self.library == "pyarrow":
             column = self.native.take(libraries.get_pyarrow().array(codes))
         else:
-            column = self.values[codes]
+            column = self._with_gap[codes]
         return nw.from_native(column, series_only=True) if self.wrapped else column
+
+    @cached_property
+    def _with_gap(self) -> Array:
+        """The values in the order of the codes, with what stands for a missing one."""
+        if not self.has_missing:
+            return self.values
+        if self.values.dtype.kind in "fmM":
+            return np.append(self.values, np.array([np.nan if self.values.dtype.kind == "f" else "NaT"], dtype=self.values.dtype))
+        return np.append(self.values.astype(object), np.array([None], dtype=object))
 
     def like(self, column: Column) -> Vocabulary:
         """Give the same values, decoding to the library and the row labels of another column."""
         if column.library in ("numpy", "list"):
-            return Vocabulary(self.values)
+            return Vocabulary(self.values, has_missing=self.has_missing)
         same = self.library == column.library and _native_type(self.native) == _native_type(column.native)
-        native = _renamed(self.native, column) if same else build_native(self.values, column.library, column.name)
+        native = _renamed(self.native, column) if same else build_native(self._with_gap, column.library, column.name)
         return replace(self, native=native, library=column.library, wrapped=column.wrapped, index=column.index)
 
     def to_json(self) -> dict[str, Any]:
@@ -153,7 +187,7 @@ class Vocabulary:
         >>> Vocabulary(np.array([0, 2], dtype=np.int8)).to_json()
         {'dtype': '|i1', 'type': 'number', 'values': [0, 2]}
         """
-        return to_plain(self.values)
+        return {**to_plain(self.values), "has_missing": True} if self.has_missing else to_plain(self.values)
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Vocabulary:
@@ -164,22 +198,62 @@ class Vocabulary:
         >>> Vocabulary.from_json({"dtype": "|i1", "type": "number", "values": [0, 2]}).values
         array([0, 2], dtype=int8)
         """
-        return cls(from_plain(stored))
+        has_missing = stored.get("has_missing", False)
+        if not isinstance(has_missing, bool):
+            raise FileFormatError(
+                f"The stored values cannot be read: has_missing is {has_missing!r}.",
+                remedy="Save the object again with this release.",
+            )
+        return cls(from_plain(stored), has_missing=has_missing)
 
 
-def read_vocabulary(column: Column, *, what: str) -> tuple[Array, Vocabulary]:
-    """Give the codes of a column and its vocabulary."""
-    codes, values = factorize(column, what=what)
+def read_vocabulary(column: Column, *, what: str, keep_missing: bool = False) -> tuple[Array, Vocabulary]:
+    """Give the codes of a column and its vocabulary.
+
+    Parameters
+    ----------
+    column : Column
+    what : str
+        How the column is called in an error.
+    keep_missing : bool, default False
+        Give rows without a value the last code instead of refusing them.
+
+    Examples
+    --------
+    >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
+    (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
+    """
+    missing = missing_rows(column) if keep_missing else None
+    if missing is None or not missing.any():
+        codes, values = factorize(column, what=what)
+        return codes, _vocabulary(column, codes, values, has_missing=False)
+    refuse_all_missing(missing, what)
+    codes, values = _factorize_rows(column, np.flatnonzero(~missing), what=what)
+    codes = with_missing(codes, missing, len(values))
+    return codes, _vocabulary(column, codes, values, has_missing=True)
+
+
+def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, Array]:
+    """Factorize some rows of a column; an error names rows of the whole."""
+    try:
+        return factorize(taken(column, rows), what=what)
+    except MixedTypeError as error:
+        facts: dict[str, Any] = error.facts
+        first, second = (int(rows[row]) for row in facts["rows"])
+        raise mixed_error(what, rows=(first, second), values=facts["values"], types=facts["types"]) from None
+
+
+def _vocabulary(column: Column, codes: Array, values: Array, *, has_missing: bool) -> Vocabulary:
     if column.library in ("numpy", "list"):
-        return codes, Vocabulary(values)
-    rows = first_rows(codes, len(values))
+        return Vocabulary(values, has_missing=has_missing)
+    rows = first_rows(codes, len(values) + has_missing)
     if column.library == "pandas":
         native = column.native.take(rows)
     elif column.library == "polars":
         native = column.native.gather(rows)
     else:
         native = column.native.take(libraries.get_pyarrow().array(rows))
-    return codes, Vocabulary(values, native, column.library, column.wrapped, column.index)
+    return Vocabulary(values, native, column.library, column.wrapped, column.index, has_missing)
 
 
 def column_of(handed: Any, *, what: str) -> Column:

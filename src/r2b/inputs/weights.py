@@ -61,8 +61,22 @@ def refuse_weightless_groups(weight: Array, groups: Groups) -> None:
             group=name,
             count=int(rows[empty[0]]),
         )
-    if not np.isfinite(totals.sum()):
-        raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", total=float(totals.sum()))
+    refuse_weightless_table(weight)
+
+
+def refuse_weightless_table(weight: Array) -> None:
+    """Raise where the weights of all rows add up to zero or to infinity, which leaves every mean undefined."""
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if total == 0:
+        raise WeightError(
+            f"The weights of all {len(weight)} rows are zero.",
+            remedy="Give at least one row a positive weight.",
+            count=len(weight),
+            total=total,
+        )
+    if not np.isfinite(total):
+        raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", total=total)
 
 
 def _numbers(column: Column) -> Array:
