@@ -1,0 +1,24 @@
+"""Fair labels in scikit-learn's manner: a transformer of labels, and a classifier that needs no sensitive attribute to predict.
+
+Examples
+--------
+>>> import numpy as np
+>>> from sklearn.linear_model import LogisticRegression
+>>> from r2b.sklearn import ParityClassifier
+>>> X, y, sex = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "yes", "no", "yes"], ["f", "f", "m", "m"]
+>>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).strategy_
+'expand'
+"""
+
+from importlib.util import find_spec
+
+from r2b.errors import MissingExtraError
+
+if find_spec("sklearn") is None:
+    raise MissingExtraError("scikit-learn is not installed.", remedy="Install it with: pip install 'r2b[sklearn]'.", library="sklearn")
+
+from r2b.sklearn.classifier import ParityClassifier
+from r2b.sklearn.prediction_parity import PredictionParity
+from r2b.sklearn.transformer import R2B
+
+__all__ = ["R2B", "ParityClassifier", "PredictionParity"]

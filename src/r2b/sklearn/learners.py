@@ -1,0 +1,157 @@
+"""What a learner can do, asked before anything is trained: weights, soft targets, splits of its own."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from sklearn.base import is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from r2b.errors import ParameterError
+
+Strategy = Literal["expand", "sample", "round", "soft"]
+_HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A strategy and the reason for it.
+
+    Attributes
+    ----------
+    strategy : {"expand", "sample", "round", "soft"}
+    reason : str
+    """
+
+    strategy: Strategy
+    reason: str
+
+
+def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> Choice:
+    """Choose how a learner is trained on fair labels.
+
+    Parameters
+    ----------
+    wanted : {"auto", "expand", "sample", "round", "soft"}
+    learner : estimator
+    n_rows : int
+        Rows that the learner will see at least.
+    method : {"fit", "partial_fit"}
+
+    Returns
+    -------
+    Choice
+
+    Raises
+    ------
+    ParameterError
+        The strategy is not known, or this learner cannot follow it.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> choose("auto", KNeighborsClassifier(), 100).strategy
+    'sample'
+    """
+    options = ("auto", *get_args(Strategy))
+    if wanted not in options:
+        raise ParameterError(f"strategy is {wanted!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", strategy=wanted)
+    if wanted != "auto":
+        _refuse_mismatch(wanted, learner, method)
+        return Choice(wanted, "asked for")  # type: ignore[arg-type]
+    name = type(learner).__name__
+    if is_regressor(learner):
+        return Choice("soft", f"{name} is a regressor: it learns the fair probabilities themselves")
+    if weight_keyword(learner, method) is None:
+        return Choice("sample", f"{name}.{method} takes no sample_weight: every row gets one class, drawn from its fair probabilities")
+    split = own_split(learner, n_rows) if method == "fit" else None
+    if split is not None and not takes_validation_rows(learner):
+        return Choice("sample", f"{name} {split}, and copies of one row would land on both sides: every row gets one class, drawn")
+    return Choice("expand", f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights")
+
+
+def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
+    name = type(learner).__name__
+    if wanted != "soft" and is_regressor(learner):
+        raise ParameterError(
+            f"The strategy {wanted!r} trains on classes, but {name} is a regressor.",
+            remedy="Use strategy='soft', or pass a classifier.",
+            strategy=wanted,
+            estimator=name,
+        )
+    if wanted == "expand" and weight_keyword(learner, method) is None:
+        raise ParameterError(
+            f"The strategy 'expand' needs weights, but {name}.{method} takes no sample_weight.",
+            remedy="Use strategy='sample' or 'round', or a learner that takes sample_weight.",
+            strategy=wanted,
+            estimator=name,
+        )
+
+
+def weight_keyword(learner: Any, method: str = "fit") -> str | None:
+    """Give the keyword under which a learner takes row weights, or None; a pipeline's is that of its last step.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> weight_keyword(make_pipeline(LogisticRegression()))
+    'logisticregression__sample_weight'
+    """
+    if isinstance(learner, Pipeline):
+        name, last = learner.steps[-1]
+        inner = weight_keyword(last, method)
+        return None if inner is None else f"{name}__{inner}"
+    if "sample_weight" in _parameters(learner, method):
+        return "sample_weight"
+    # A search hands its keywords on to the learner that it searches for.
+    return weight_keyword(learner.estimator, method) if _is_search(learner) and method == "fit" else None
+
+
+def own_split(learner: Any, n_rows: int) -> str | None:
+    """Say how a learner splits its training rows by itself, or None where it does not.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression, SGDClassifier
+    >>> own_split(SGDClassifier(early_stopping=True), 100), own_split(LogisticRegression(), 100)
+    ('holds rows back for early stopping', None)
+    """
+    if isinstance(learner, Pipeline):
+        return own_split(learner.steps[-1][1], n_rows)
+    settings = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    if "cv" in settings and settings["cv"] != "prefit":
+        return "makes folds of its own"
+    early = settings.get("early_stopping", settings.get("n_iter_no_change") is not None and "validation_fraction" in settings)
+    stops = early is True or (early == "auto" and n_rows > _HIST_AUTO)
+    if stops and settings.get("validation_fraction", None) is not None:
+        return "holds rows back for early stopping"
+    return None
+
+
+def takes_validation_rows(learner: Any) -> bool:
+    """Tell whether ``fit`` takes the rows for early stopping from outside, with weights."""
+    return {"X_val", "y_val", "sample_weight_val"} <= _parameters(learner, "fit")
+
+
+def takes_matrix(learner: Any) -> bool:
+    """Tell whether a regressor takes all classes at once."""
+    return bool(get_tags(learner).target_tags.multi_output)
+
+
+def takes_classes(learner: Any) -> bool:
+    """Tell whether ``partial_fit`` wants to know the classes."""
+    return "classes" in _parameters(learner, "partial_fit")
+
+
+def _parameters(learner: Any, method: str) -> set[str]:
+    function = getattr(learner, method, None)
+    return set() if function is None else set(inspect.signature(function).parameters)
+
+
+def _is_search(learner: Any) -> bool:
+    settings = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    return {"estimator", "cv", "refit"} <= set(settings)

@@ -1,0 +1,87 @@
+"""What the estimators share: the options of ``debias`` as constructor parameters, and the way from parameters to a solved problem."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from r2b.api import debias
+from r2b.errors import ParameterError
+from r2b.solution import FairLabels
+
+DATA = ("y", "sensitive_features", "control_features", "sample_weight")
+"""Arguments of ``debias`` that speak of rows: the estimators take them in ``fit``."""
+
+RUN_TIME = ("progress",)
+"""Arguments of ``debias`` that say nothing about the answer and are no parameter of an estimator: a callback neither clones nor pickles."""
+
+
+def option_names() -> tuple[str, ...]:
+    """Give the options of ``debias`` that an estimator takes in its constructor.
+
+    Examples
+    --------
+    >>> {"epsilon", "lam", "tol"} <= set(option_names())
+    True
+    """
+    return tuple(name for name in inspect.signature(debias).parameters if name not in DATA + RUN_TIME)
+
+
+def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
+    """Keep constructor arguments under their names, untouched: what scikit-learn asks of a constructor.
+
+    A new option of ``debias`` is then one line, in the signature of the constructor.
+    """
+    for name, value in arguments.items():
+        if name != "self":
+            setattr(estimator, name, value)
+
+
+def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
+    """Call ``debias`` with the parameters of an estimator and the arguments that speak of rows.
+
+    Raises
+    ------
+    ParameterError
+        There are no sensitive features.
+    """
+    require_sensitive(data["sensitive_features"], type(estimator).__name__)
+    taken = estimator.get_params(deep=False)
+    return debias(y, **{name: taken[name] for name in option_names() if name in taken}, **data)
+
+
+def require_sensitive(sensitive_features: Any, name: str) -> None:
+    """Refuse to go on without sensitive features: labels that nobody made fair would pass for fair ones."""
+    if sensitive_features is None:
+        raise ParameterError(
+            f"{name} was called without sensitive_features, so there are no groups to be fair to.",
+            remedy="Pass sensitive_features=...; inside a pipeline or a search, enable metadata routing and call "
+            "set_fit_request(sensitive_features=True) on it.",
+            sensitive_features=None,
+        )
+
+
+def seed_of(random_state: Any, *further: int) -> Any:
+    """Turn what scikit-learn calls a random state into what NumPy's generators take.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState or None
+    *further : int
+        Numbers that tell one draw from another under the same random state, such as the number of a batch.
+
+    Examples
+    --------
+    >>> seed_of(3)
+    3
+    >>> seed_of(3, 1) == seed_of(3, 1), seed_of(3, 1) == seed_of(3, 2)
+    (True, False)
+    """
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31 - 1))
+    if not further or random_state is None or isinstance(random_state, np.random.Generator):
+        return random_state
+    return int(np.random.SeedSequence([int(random_state), *further]).generate_state(1)[0])

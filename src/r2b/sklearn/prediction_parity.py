@@ -1,0 +1,95 @@
+"""Parity of what a model predicts on rows that it was not trained on, beside the parity that chance alone would show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from r2b.chance import SamplingLevel, sampling_level
+from r2b.metrics import demographic_parity
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionParity:
+    """How far predictions are from demographic parity.
+
+    Attributes
+    ----------
+    probability : float or None
+        Parity of the predicted probabilities; None for a learner that gives none.
+    hard : float
+        Parity of the predicted classes. Fair labels do not promise it: a model that is fair on average still gives every row its most
+        probable class, and small differences decide which that is.
+    probability_level, hard_level : SamplingLevel or None
+        What chance alone would show on rows of this number: mean, quantiles, p-value. None where it was not asked for.
+    accuracy : float or None
+        Share of rows whose predicted class is y; None without y.
+    n_rows : int
+    """
+
+    probability: float | None
+    hard: float
+    probability_level: SamplingLevel | None
+    hard_level: SamplingLevel | None
+    accuracy: float | None
+    n_rows: int
+
+    def __str__(self) -> str:
+        lines = [f"Parity of predictions on {self.n_rows:,} rows"]
+        for name, value, level in [("probability", self.probability, self.probability_level), ("hard", self.hard, self.hard_level)]:
+            if value is not None:
+                chance = "" if level is None else f" (chance: {level.mean:.4f} on average, p = {level.p_value:.3f})"
+                lines.append(f"  {name:<12}{value:.4f}{chance}")
+        return "\n".join(lines if self.accuracy is None else [*lines, f"  {'accuracy':<12}{self.accuracy:.4f}"])
+
+
+def measure(
+    probabilities: Array | None,
+    predicted: Array,
+    *,
+    sensitive_features: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    n_permutations: int = 200,
+    random_state: int = 0,
+) -> PredictionParity:
+    """Measure the parity of predictions that were already made.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n, L), optional
+    predicted : ndarray of shape (n,)
+    sensitive_features, sample_weight
+        As for :func:`r2b.metrics.demographic_parity`.
+    y : array-like of shape (n,), optional
+        True classes, for the accuracy.
+    n_permutations : int
+        0 leaves out the levels of chance, which take that many passes over the rows.
+    random_state : int
+
+    Returns
+    -------
+    PredictionParity
+
+    Examples
+    --------
+    >>> found = measure(None, np.array(["no", "yes", "no", "no"]), sensitive_features=["f", "f", "m", "m"], n_permutations=0)
+    >>> found.hard, found.probability
+    (0.5, None)
+    """
+    rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    chance = {**rows, "n_permutations": n_permutations, "random_state": random_state}
+    soft = probabilities is not None
+    right = None if y is None else np.asarray(y) == predicted
+    return PredictionParity(
+        probability=demographic_parity(probabilities, **rows) if soft else None,
+        hard=demographic_parity(predicted, **rows),
+        probability_level=sampling_level(probabilities, **chance) if soft and n_permutations else None,
+        hard_level=sampling_level(predicted, **chance) if n_permutations else None,
+        accuracy=None if right is None else float(np.average(right, weights=sample_weight)),
+        n_rows=len(predicted),
+    )

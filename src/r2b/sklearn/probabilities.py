@@ -1,0 +1,67 @@
+"""What a trained learner says about new rows, as probabilities over all classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from r2b.errors import ShapeError
+from r2b.oracle.simplex import project
+from r2b.sklearn.strategies import Array
+
+
+def gives_probabilities(model: Any) -> bool:
+    """Tell whether a classifier around a learner can give probabilities: by regression, or because the learner does."""
+    return bool(is_regressor(model.estimator)) or hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
+
+
+def probabilities_of(learner: Any, X: Any, classes: Array, strategy: str) -> Array:
+    """Give the probabilities of all classes.
+
+    Predictions of regressors are put back by the Euclidean projection. Clipping at 0 and dividing by the sum is the other way: it has no
+    answer for a row of zeros, and dividing moves large entries more than small ones, while the projection takes the same from all. The
+    projection is also never farther from the true probabilities than the prediction was, since these lie in the simplex.
+
+    Parameters
+    ----------
+    learner : estimator
+        Trained.
+    X : array, sparse matrix or frame
+    classes : ndarray of shape (L,)
+    strategy : str
+
+    Returns
+    -------
+    ndarray of shape (n, L)
+    """
+    if strategy == "soft":
+        regression = is_regressor(learner)
+        rows = np.asarray(learner.predict(X) if regression else learner.predict_proba(X), np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(classes):
+            raise ShapeError(
+                f"{type(learner).__name__} was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}.",
+                remedy="Use another strategy for this learner.",
+                shape=rows.shape,
+            )
+        return project(rows)
+    given = np.asarray(learner.predict_proba(X))
+    known = np.asarray(learner.classes_)
+    if len(known) == len(classes):
+        return given
+    out = np.zeros((len(given), len(classes)), given.dtype)
+    place = {value: k for k, value in enumerate(classes.tolist())}
+    out[:, [place[value] for value in known.tolist()]] = given
+    return out
+
+
+def most_probable(probabilities: Array, classes: Array) -> Array:
+    """Give the decision of a model on new rows; the labels that a model is trained on never pass through here.
+
+    Examples
+    --------
+    >>> most_probable(np.array([[0.25, 0.75]]), np.array(["no", "yes"])).tolist()
+    ['yes']
+    """
+    return np.asarray(classes[probabilities.argmax(axis=1)])

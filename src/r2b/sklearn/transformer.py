@@ -1,0 +1,185 @@
+"""``R2B``: labels in, fair labels out, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from r2b.errors import ParameterError
+from r2b.sklearn.options import require_sensitive, seed_of, solve, store
+
+LabelOutput = Literal["soft", "round", "sample"]
+
+
+class R2B(BaseEstimator):  # type: ignore[misc]
+    """Transform labels, or scores of a model, into the closest ones in demographic parity.
+
+    It changes y and not X, as ``LabelEncoder`` does, so it is no step of a ``Pipeline``; :class:`ParityClassifier` is.
+
+    Parameters
+    ----------
+    epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between the means of two groups, for all classes or one per class.
+    bound, target, families, missing, min_group_size, small_groups, absent
+        What parity means, as for :func:`r2b.debias`.
+    lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
+        How it is reached, as for :func:`r2b.debias`.
+    output : {"soft", "round", "sample"}
+        The form in which labels leave: a matrix of probabilities; one class per row, picked so that parity survives; or one class per
+        row, drawn, with parity in expectation. The most probable class is not on offer: it would undo the parity.
+    random_state : int, Generator, RandomState or None
+        For "round" and "sample".
+
+    Attributes
+    ----------
+    labels_ : FairLabels
+        All that :func:`r2b.debias` returns, the fitted rows included.
+    classes_, groups_ : ndarray
+    prices_ : ndarray of shape (n_groups, n_classes)
+    certificate_ : Certificate
+    status_ : Status
+    n_iter_ : int
+        Steps of the solver; 0 where there was nothing to do.
+
+    Examples
+    --------
+    >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+    >>> R2B(epsilon=0.0).fit_transform(y, sensitive_features=sex).round(3).tolist()[:2]
+    [[1.0, 0.0], [0.4, 0.6]]
+
+    Scores of a finished model, where the attribute is known at prediction: fit on a tuning split, apply to new scores.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat(["f", "m"], 2000)
+    >>> p = np.clip(rng.beta(2, 3, 4000) + 0.2 * (sex == "m"), 0, 1)
+    >>> scores, tune = np.column_stack([1 - p, p]), rng.random(4000) < 0.5
+    >>> post = R2B(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
+    >>> fair = post.transform(scores[~tune], sensitive_features=sex[~tune])
+    >>> from r2b.metrics import demographic_parity
+    >>> before = demographic_parity(scores[~tune], sensitive_features=sex[~tune])
+    >>> demographic_parity(fair, sensitive_features=sex[~tune]) < before / 10
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        *,
+        bound: str = "range",
+        target: Any = None,
+        families: Any = "crossed",
+        missing: str = "error",
+        min_group_size: int = 0,
+        small_groups: str = "error",
+        absent: str = "report",
+        lam: float = 1.0,
+        objective: str = "distance",
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        tol: float = 1e-10,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        merge_rows: str = "auto",
+        kernel: str = "auto",
+        threads: int | None = None,
+        output: LabelOutput = "soft",
+        random_state: Any = 0,
+    ) -> None:
+        store(self, locals())
+
+    def fit(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Self:
+        """Find the prices that make labels fair.
+
+        Parameters
+        ----------
+        y : array-like of shape (N,) or (N, L)
+            Classes, or probabilities: labels, or the scores of a model.
+        sensitive_features : array-like of shape (N,) or (N, n_attributes)
+            Must be given.
+        control_features : array-like of shape (N,) or (N, n_features), optional
+            Parity is asked for within each of their values.
+        sample_weight : array-like of shape (N,), optional
+
+        Returns
+        -------
+        R2B
+            Itself.
+
+        Raises
+        ------
+        InputError, ParameterError
+        """
+        self._check_output()
+        labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
+        self.labels_ = labels
+        self.classes_, self.groups_, self.prices_ = labels.classes, labels.groups, labels.prices
+        self.certificate_, self.status_ = labels.certificate, labels.status
+        self.n_iter_ = len(labels.history)
+        return self
+
+    def fit_transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
+        """Find the prices and give the fair labels of the same rows, as certified.
+
+        Parameters
+        ----------
+        y, sensitive_features, control_features, sample_weight
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (N, L), or column
+            A column is of the kind of y.
+        """
+        labels = self.fit(y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight).labels_
+        if self.output == "soft":
+            return labels.soft_labels
+        seed = seed_of(self.random_state)
+        return labels.round(seed) if self.output == "round" else labels.sample(seed)
+
+    def transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
+        """Apply the prices to other rows, whose classes and groups must be among those fitted.
+
+        Parameters
+        ----------
+        y, sensitive_features, control_features, sample_weight
+            As for :meth:`fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, L), or column
+            Parity holds as far as the rows are distributed like the fitted ones.
+
+        Raises
+        ------
+        UnseenError
+            A class or group is new.
+        """
+        check_is_fitted(self, "labels_")
+        self._check_output()
+        require_sensitive(sensitive_features, type(self).__name__)
+        return self.labels_.transform(
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+            normalize=self.normalize,
+            output=self.output,
+            random_state=seed_of(self.random_state),
+        )
+
+    def _check_output(self) -> None:
+        options = get_args(LabelOutput)
+        if self.output not in options:
+            raise ParameterError(f"output is {self.output!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", output=self.output)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Its input is a column of labels or a matrix of probabilities, never a table of features.
+        tags.input_tags.two_d_array = False
+        tags.target_tags.one_d_labels = True
+        return tags

@@ -1,0 +1,164 @@
+"""The label transformer: every option of the core, fitted attributes, outputs that keep parity, scores of a finished model."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from problems import parity_of
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+import r2b
+from r2b.errors import ParameterError, UnseenError
+from r2b.metrics import demographic_parity
+from r2b.sklearn import R2B, ParityClassifier
+from r2b.sklearn.options import DATA, RUN_TIME, option_names, seed_of
+
+RNG = np.random.default_rng(5)
+GROUPS = RNG.choice(["f", "m"], 600, p=[0.4, 0.6])
+LABELS = np.where(GROUPS == "m", RNG.choice(["a", "b", "c"], 600, p=[0.6, 0.3, 0.1]), RNG.choice(["a", "b", "c"], 600, p=[0.2, 0.4, 0.4]))
+WEIGHTS = RNG.uniform(0.5, 2, 600)
+
+
+def options_of_debias():
+    return {name: p for name, p in inspect.signature(r2b.debias).parameters.items() if name not in (*DATA, *RUN_TIME)}
+
+
+@pytest.mark.parametrize("estimator", [R2B, ParityClassifier])
+def test_every_option_of_debias_is_a_parameter_with_the_same_default(estimator):
+    taken = inspect.signature(estimator).parameters
+    missing = set(options_of_debias()) - set(taken)
+    assert not missing, f"add these to the constructor: {sorted(missing)}"
+    assert {name: taken[name].default for name in options_of_debias()} == {name: p.default for name, p in options_of_debias().items()}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "own"), [(R2B, {"output", "random_state"}), (ParityClassifier, {"estimator", "strategy", "random_state"})]
+)
+def test_no_parameter_is_without_meaning(estimator, own):
+    assert set(inspect.signature(estimator).parameters) == set(options_of_debias()) | own
+
+
+@pytest.mark.parametrize("method", [R2B.fit, R2B.fit_transform, R2B.transform, ParityClassifier.fit, ParityClassifier.partial_fit])
+def test_every_argument_of_debias_that_speaks_of_rows_is_taken_by_fit(method):
+    wanted = {name for name in inspect.signature(r2b.debias).parameters if name in DATA}
+    assert wanted <= set(inspect.signature(method).parameters)
+
+
+def test_the_names_left_to_the_run_are_arguments_of_debias():
+    assert set(RUN_TIME) <= set(inspect.signature(r2b.debias).parameters)
+    assert "progress" not in option_names()
+
+
+def test_parameters_reach_the_core():
+    fitted = R2B(epsilon={"a": 0.1, "b": 0.2, "c": 0.3}, lam=0.5, tol=1e-8).fit(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    direct = r2b.debias(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS, epsilon={"a": 0.1, "b": 0.2, "c": 0.3}, lam=0.5, tol=1e-8)
+    np.testing.assert_array_equal(fitted.prices_, direct.prices)
+    assert fitted.labels_.lam == 0.5
+
+
+def test_the_language_of_constraints_reaches_the_core():
+    race = RNG.choice(["x", "y"], 600)
+    attributes = {"sex": GROUPS, "race": race}
+    settings = {"families": "marginal", "bound": "to_overall", "epsilon": 0.02}
+    fitted = R2B(**settings).fit(LABELS, sensitive_features=attributes)
+    np.testing.assert_array_equal(fitted.prices_, r2b.debias(LABELS, sensitive_features=attributes, **settings).prices)
+    assert len(fitted.groups_) == 4
+    assert demographic_parity(fitted.labels_.soft_labels, sensitive_features=GROUPS, method="to_overall") <= 0.02 + 1e-9
+
+
+def test_control_features_are_asked_for_again_on_new_rows():
+    years = RNG.choice(["junior", "senior"], 600)
+    fitted = R2B().fit(LABELS, sensitive_features=GROUPS, control_features=years)
+    fair = fitted.transform(LABELS, sensitive_features=GROUPS, control_features=years)
+    for value in ("junior", "senior"):
+        assert demographic_parity(fair[years == value], sensitive_features=GROUPS[years == value]) < 1e-9
+
+
+def test_fitted_attributes_are_those_of_the_labels():
+    fitted = R2B(0.01).fit(LABELS, sensitive_features=GROUPS)
+    assert fitted.classes_.tolist() == ["a", "b", "c"]
+    assert fitted.groups_.tolist() == ["f", "m"]
+    assert fitted.prices_.shape == (2, 3)
+    assert fitted.status_ is r2b.Status.SOLVED
+    assert fitted.certificate_.parity == pytest.approx(0.01, abs=1e-9)
+    assert fitted.n_iter_ >= 1
+
+
+@pytest.mark.parametrize("output", ["soft", "round", "sample"])
+def test_fit_transform_is_fit_then_transform(output):
+    one = R2B(output=output, random_state=3).fit_transform(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    two = R2B(output=output, random_state=3).fit(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    np.testing.assert_array_equal(one, two.transform(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS))
+
+
+@pytest.mark.parametrize(("output", "allowed"), [("soft", 1e-9), ("round", 1 / 200 + 1 / 300), ("sample", 0.15)])
+def test_labels_leave_in_parity_in_every_form(output, allowed):
+    fair = R2B(output=output).fit_transform(LABELS, sensitive_features=GROUPS)
+    assert demographic_parity(fair, sensitive_features=GROUPS) <= allowed
+    assert demographic_parity(LABELS, sensitive_features=GROUPS) > 0.2
+
+
+def test_a_draw_is_repeated_by_its_seed_and_changed_by_another():
+    draws = [R2B(output="sample", random_state=seed).fit_transform(LABELS, sensitive_features=GROUPS).tolist() for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_a_random_state_of_scikit_learn_is_taken():
+    draws = [R2B(output="sample", random_state=np.random.RandomState(4)).fit_transform(LABELS, sensitive_features=GROUPS) for _ in range(2)]
+    assert (draws[0] == draws[1]).all()
+    assert seed_of(None, 3) is None
+
+
+def test_a_clone_has_the_parameters_and_no_fit():
+    fitted = R2B(0.05, lam=0.7, output="round").fit(LABELS, sensitive_features=GROUPS)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copy.transform(LABELS, sensitive_features=GROUPS)
+    assert copy.set_params(epsilon=0.2).epsilon == 0.2
+
+
+def test_a_pickle_answers_as_the_original():
+    fitted = R2B(0.05).fit(LABELS, sensitive_features=GROUPS)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.labels_.soft_labels, fitted.labels_.soft_labels)
+    new = {"y": ["a", "c"], "sensitive_features": ["f", "m"]}
+    np.testing.assert_array_equal(again.transform(**new), fitted.transform(**new))
+
+
+def test_forgotten_groups_are_refused_with_the_remedy():
+    with pytest.raises(ParameterError, match=r"without sensitive_features.*set_fit_request"):
+        R2B().fit(LABELS)
+    with pytest.raises(ParameterError, match="without sensitive_features"):
+        R2B().fit(LABELS, sensitive_features=GROUPS).transform(LABELS)
+
+
+def test_an_unknown_output_is_refused_and_argmax_is_one():
+    with pytest.raises(ParameterError, match="output is 'argmax'"):
+        R2B(output="argmax").fit(LABELS, sensitive_features=GROUPS)
+
+
+def test_a_group_that_was_not_fitted_is_refused():
+    with pytest.raises(UnseenError):
+        R2B().fit(LABELS, sensitive_features=GROUPS).transform(["a"], sensitive_features=["x"])
+
+
+def test_scores_of_a_model_become_fair_on_held_out_rows():
+    rng = np.random.default_rng(0)
+    X, y = make_classification(9000, 8, n_informative=6, n_classes=4, random_state=0)
+    sex = np.where(X[:, 0] + rng.normal(size=9000) > 0, "m", "f")
+    train, tune, test = np.split(np.arange(9000), [3000, 6000])
+    scores = LogisticRegression(max_iter=500).fit(X[train], y[train]).predict_proba(X)
+    post = R2B(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
+    fair = post.transform(scores[test], sensitive_features=sex[test])
+    before = parity_of(scores[test], sex[test]).max()
+    assert before > 0.1
+    assert parity_of(post.labels_.soft_labels, sex[tune]).max() < 1e-9
+    # What is left is the sampling of 3,000 and 3,000 rows: the means of 1,500 scores each, of standard deviation below 0.3.
+    assert parity_of(fair, sex[test]).max() < min(before / 4, 4 * 0.3 * np.sqrt(4 / 1500))
