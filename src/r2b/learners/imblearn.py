@@ -1,0 +1,134 @@
+"""Fair labels as a step of imbalanced-learn's pipeline.
+
+A class with ``fit_resample`` gets its metadata request only if imbalanced-learn was imported before the class was made; that is why it has
+a module of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from r2b.api import debias
+from r2b.errors import ParameterError
+from r2b.learners.libraries import require
+from r2b.learners.targets import SoftTargets, refuse_other_rows
+from r2b.solution import FairLabels
+
+_BaseSampler: Any = require("imblearn", extra="imblearn", needed_by="r2b.learners.imblearn").base.BaseSampler
+
+
+class FairRelabeler(_BaseSampler):  # type: ignore[misc]
+    """Give the training rows fair labels; prediction is left alone and needs no sensitive attribute.
+
+    The rows stay, their order stays, and X is handed on as the very object that came in. Labels are those of ``FairLabels.round``: without
+    weights every class count of every group is its fair value rounded up or down. Rows are relabelled and not resampled because
+    a step cannot hand weights on (which ``expand`` needs), because copies of rows say nothing that new labels do not, and because weights
+    or groups that are routed to later steps still belong to the rows they meet there.
+
+    Parameters
+    ----------
+    epsilon, lam, tol, max_iter
+        As for :func:`r2b.debias`.
+    random_state : int, Generator or None
+        Which rows of a group and class are relabelled. The same number gives the same labels.
+
+    Attributes
+    ----------
+    fair_ : FairLabels
+        The labels in every form, their status and their certificate.
+
+    Notes
+    -----
+    In a pipeline scikit-learn's metadata routing must be on. The pipeline then hands ``sensitive_features`` to this step by itself, and
+    ``sample_weight`` after ``set_fit_resample_request(sample_weight=True)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from imblearn.pipeline import make_pipeline
+    >>> from sklearn import config_context
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> sex = np.array(["f", "f", "m", "m"] * 50)
+    >>> y = np.where(sex == "f", "low", np.array(["low", "high", "high", "high"] * 50))
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     model = make_pipeline(FairRelabeler(), DecisionTreeClassifier(max_depth=3)).fit(X, y, sensitive_features=sex)
+    >>> model.predict_proba(X).shape
+    (200, 2)
+    >>> relabelled = FairRelabeler().fit_resample(X, y, sensitive_features=sex)[1]
+    >>> [int((relabelled[sex == group] == "high").sum()) for group in ("f", "m")]
+    [50, 50]
+    """
+
+    # The base class has a parameter ``sampling_strategy``: no class is made larger or smaller here.
+    _sampling_type = "bypass"
+    # The attribute is what this step is for: it is asked for without being told to; weights only where told to.
+    __metadata_request__fit_resample = {"sensitive_features": True}  # noqa: RUF012 - scikit-learn's own convention
+    _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
+
+    def __init__(self, *, epsilon: Any = 0.0, lam: float = 1.0, tol: float = 1e-10, max_iter: int = 1000, random_state: Any = 0) -> None:
+        self.epsilon = epsilon
+        self.lam = lam
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
+        """Find fair labels without handing them out; they are in ``fair_``.
+
+        Parameters
+        ----------
+        X, y, **metadata
+            As for ``fit_resample``, by name.
+        """
+        # Metadata without names of their own are not asked for twice: a pipeline calls fit_resample alone, but routes to both.
+        self.fit_resample(X, y, **metadata)
+        return self
+
+    def fit_resample(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> tuple[Any, Any]:
+        """Give the same rows with fair labels.
+
+        Parameters
+        ----------
+        X : array or frame with N rows
+            Never read.
+        y : array-like of shape (N,)
+            Classes.
+        sensitive_features : array-like of shape (N,) or (N, n_attributes)
+            Not optional; its default only serves an error that says how a pipeline is told to pass it.
+        sample_weight : array-like of shape (N,), optional
+            Weights under which parity holds, as far as whole rows allow.
+
+        Returns
+        -------
+        X, y
+            X itself; labels of the kind and dtype that came in.
+
+        Raises
+        ------
+        ParameterError
+            The sensitive attribute did not arrive.
+        InputError
+            The data cannot be used as they are.
+        """
+        if sensitive_features is None:
+            raise ParameterError(
+                "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y.",
+                remedy="Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit.",
+            )
+        fair = debias(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            epsilon=self.epsilon,
+            lam=self.lam,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        refuse_other_rows(X, SoftTargets.of(fair))
+        self.fair_: FairLabels = fair
+        return X, self.fair_.round(random_state=self.random_state)
+
+    def _fit_resample(self, X: Any, y: Any, **params: Any) -> tuple[Any, Any]:
+        # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours does not come here.
+        return self.fit_resample(X, y, **params)
