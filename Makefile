@@ -4,6 +4,7 @@
 VENV ?= .venv
 PYTHON ?=
 PYTEST_ARGS ?=
+TORCH ?= 2.13.0+cpu
 
 STAMP := $(VENV)/.r2b-installed
 RUN := "$(VENV)/bin/python"
@@ -53,4 +54,7 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	"$$python" -m venv "$(VENV)"
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@# PyTorch without gigabytes for a GPU is not on every registry: where it cannot be had, its tests skip and say so.
+	@$(RUN) -m pip install --quiet --disable-pip-version-check "torch==$(TORCH)" >/dev/null 2>&1 \
+		|| echo "torch $(TORCH) is not to be had here: the tests that need it will be skipped"
 	@touch "$(STAMP)"

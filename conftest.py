@@ -2,5 +2,13 @@
 
 from importlib.util import find_spec
 
-NEEDS = {"src/r2b/oracle/compiled.py": "numba", "src/r2b/datasets/adult.py": "pandas"}
-collect_ignore = [path for path, library in NEEDS.items() if find_spec(library) is None]
+NEEDS = {
+    "src/r2b/oracle/compiled.py": ["numba"],
+    "src/r2b/datasets/adult.py": ["pandas"],
+    "src/r2b/solvers/agreement.py": ["scipy"],
+    "src/r2b/sklearn": ["sklearn"],
+    "src/r2b/learners/boosting.py": ["lightgbm", "xgboost"],
+    "src/r2b/learners/imblearn.py": ["imblearn"],
+    "src/r2b/learners/torch.py": ["torch"],
+}
+collect_ignore = [path for path, libraries in NEEDS.items() if any(find_spec(library) is None for library in libraries)]
