@@ -14,13 +14,13 @@ from r2b.certificate import Certificate, certify
 from r2b.inputs import read
 from r2b.merge import merge
 from r2b.oracle import MemoryOracle
-from r2b.parity import RangeBound
+from r2b.parity import Parity, RangeBound
 from r2b.problem import Problem
 
 
 def setting(case: Case, kind=MemoryOracle) -> tuple[Problem, MemoryOracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
-    return Problem(rows, RangeBound.of(case.epsilon, rows.n_classes), case.lam), kind(rows, "numpy")
+    return Problem(rows, Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight), case.lam), kind(rows, "numpy")
 
 
 def lower_bound_of(case: Case, prices: np.ndarray) -> float:
@@ -92,7 +92,7 @@ def test_wrong_prices_do_not_pass_and_still_bound(name, size):
     rng = np.random.default_rng(1)
     for _ in range(5):
         prices = r2b.debias(case.y, **case.arguments).prices + rng.normal(0, size, (problem.n_groups, problem.n_classes))
-        prices = prices - problem.share @ prices
+        prices = prices - problem.parity.share @ prices
         proof = certify(problem, oracle, prices, oracle.label_means())
         assert not proof.holds
         assert proof.lower_bound <= best.objective + 1e-12  # weak duality, for any prices
@@ -137,7 +137,7 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
 
     case = replace(NAMES[name], y=NAMES[name].matrix, weight=None)
     rows = merge(read(case.y, sensitive_features=case.groups), "never")
-    problem = Problem(rows, RangeBound.of(case.epsilon, rows.n_classes), case.lam)
+    problem = Problem(rows, Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight), case.lam)
     fair = r2b.debias(case.y, **case.arguments)
     proof = certify(problem, Traded(rows, "numpy"), fair.prices, fair.certificate.means_before)
     assert proof.means == pytest.approx(fair.certificate.means, abs=1e-14) and proof.simplex_violation < 1e-15

@@ -13,7 +13,7 @@ from r2b.certificate import certify
 from r2b.inputs import read
 from r2b.merge import merge
 from r2b.oracle import MemoryOracle
-from r2b.parity import RangeBound
+from r2b.parity import Parity, RangeBound
 from r2b.problem import Problem
 from r2b.solvers import Limits, Stage, Status, run, solve
 from r2b.solvers.interior import Interior
@@ -26,7 +26,9 @@ def named(cases):
 
 def problem_of(case: Case) -> tuple[Problem, MemoryOracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
-    return Problem(rows, RangeBound.of(case.epsilon, rows.n_classes), case.lam), MemoryOracle(rows, "numpy")
+    return Problem(rows, Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight), case.lam), MemoryOracle(
+        rows, "numpy"
+    )
 
 
 # --- the table itself ---
@@ -138,11 +140,11 @@ def test_the_net_alone_comes_near_every_optimum(case):
     """The interior point starts from nowhere and must bring prices that a polish can finish; it is what rescues the bad problems."""
     problem, oracle = problem_of(case)
     net = Stage(Interior(problem), 0.0, 100, final=False)
-    polish = Stage(Newton(oracle, problem.bound, problem.share, float(problem.lam)), 1e-10, 60)
+    polish = Stage(Newton(oracle, problem.parity, float(problem.lam)), 1e-10, 60)
     outcome = run([net, polish], np.zeros((problem.n_groups, problem.n_classes)), Limits(max_iter=200))
     assert any(step.stage == "interior" for step in outcome.history)
     assert outcome.status is Status.SOLVED
-    proof = certify(problem, oracle, outcome.prices - problem.share @ outcome.prices, oracle.label_means())
+    proof = certify(problem, oracle, outcome.prices - problem.parity.share @ outcome.prices, oracle.label_means())
     assert proof.holds
 
 
@@ -175,7 +177,7 @@ def test_a_solver_that_leaves_floating_point_is_stopped():
             return self.start(np.full_like(state.prices, np.nan))
 
     problem, oracle = problem_of(NAMES["class labels"])
-    stage = Stage(Broken(oracle, problem.bound, problem.share, 1.0), 1e-10, 50)
+    stage = Stage(Broken(oracle, problem.parity, 1.0), 1e-10, 50)
     with np.errstate(invalid="ignore"):
         outcome = run([stage], np.zeros((problem.n_groups, problem.n_classes)), Limits())
     assert outcome.status is Status.NOT_FINITE and not outcome.status.ok
@@ -184,7 +186,7 @@ def test_a_solver_that_leaves_floating_point_is_stopped():
 
 def test_a_plan_that_ends_without_an_answer_is_stalled():
     problem, oracle = problem_of(NAMES["class labels"])
-    stage = Stage(Newton(oracle, problem.bound, problem.share, 1.0), 1e-10, 1)
+    stage = Stage(Newton(oracle, problem.parity, 1.0), 1e-10, 1)
     outcome = run([stage], np.zeros((problem.n_groups, problem.n_classes)), Limits())
     assert outcome.status is Status.STALLED and not outcome.status.ok
 

@@ -113,7 +113,7 @@ def test_the_file_is_json_of_plain_values(tmp_path):
         content = json.loads(
             (tmp_path / name).read_text(encoding="utf-8"), parse_constant=lambda word, name=name: words.append((name, word))
         )
-        assert content["format"] == "r2b-solution" and content["version"] == 1
+        assert content["format"] == "r2b-solution" and content["version"] == 2
         assert list(content)[:2] == ["format", "version"]
     assert words == []
 
@@ -193,13 +193,13 @@ def test_other_files_are_refused(content, tmp_path):
     assert str(path) in str(raised.value) and raised.value.remedy.endswith(".")
 
 
-@pytest.mark.parametrize("version", [2, 0, None, "1"])
+@pytest.mark.parametrize("version", [3, 0, None, "1", 1.5, True])
 def test_another_version_is_named(version, tmp_path):
     path = tmp_path / "fair.json"
     r2b.debias(CLASS.y, **CLASS.arguments).save(path)
     content = json.loads(path.read_text()) | {"version": version}
     path.write_text(json.dumps(content))
-    with pytest.raises(errors.FileFormatError, match=r"version .* reads version 1") as raised:
+    with pytest.raises(errors.FileFormatError, match=r"version .* reads versions 1 to 2") as raised:
         r2b.load(path)
     assert raised.value.facts["version"] == version
 

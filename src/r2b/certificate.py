@@ -1,15 +1,17 @@
 """Evidence that returned labels are fair and optimal, recomputed from the data and those labels; never from solver state.
 
-For any rows x, any prices nu with ``sum_s W_s nu_sk = 0`` and ``g_i = lam x_i - y_i + nu_s``, the optimum is at least
+For any rows x, any prices nu at which the support function sigma of the allowed means is finite, theta_i the sum of the prices of the
+row's groups and ``g_i = lam x_i - y_i + theta_i``, the optimum is at least
 
-    sum_i w_i ( min_k g_ik - lam/2 |x_i|^2 )  -  sum_k eps_k / 2 sum_s W_s |nu_sk|,
+    sum_i w_i ( min_k g_ik - lam/2 |x_i|^2 )  -  sigma(nu),
 
-because ``lam/2 |v|^2 - <v, y - nu>`` lies above its tangent at x. No projection and no solver is needed to check it.
+because ``lam/2 |v|^2 - <v, y - theta>`` lies above its tangent at x. For the paper's bound sigma is ``sum_k eps_k / 2 sum_s W_s |nu_sk|``.
+No projection and no solver is needed to check it.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,39 @@ from numpy.typing import NDArray
 
 from r2b.inputs.probabilities import TOLERANCE
 from r2b.oracle import Oracle
+from r2b.parity import Member, MomentBound, Parity
 from r2b.problem import Problem
 
 Floats = NDArray[np.float64]
 
 PROVEN = 1e-9  # largest relative gap, excess over epsilon and simplex violation that a solved run may show
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyProof:
+    """What holds for one family of groups.
+
+    Attributes
+    ----------
+    name : str
+    bound : str
+        The shape: "range", "to_overall", "ratio", "target" or, for a continuous attribute, "moments".
+    epsilon : ndarray of shape (n_classes,)
+    measure, measure_before : ndarray of shape (n_classes,)
+        What the bound limits, at most epsilon where it is met, for the labels that go out and those that came in.
+    excess : float
+        Largest amount by which a mean lies outside the bound; 0 where all classes meet it.
+    groups : slice
+        Its groups among the rows of ``Certificate.means``.
+    """
+
+    name: str
+    bound: str
+    epsilon: Floats
+    measure: Floats
+    measure_before: Floats
+    excess: float
+    groups: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +61,14 @@ class Certificate:
     Attributes
     ----------
     parity : float
-        Largest difference between group means of any class.
+        Largest difference between the means of two groups of a family in any class (for continuous attributes alone: largest moment).
     parity_by_class : ndarray of shape (n_classes,)
     parity_before : float
         The same for the labels that came in.
     epsilon : ndarray of shape (n_classes,)
+        The smallest of any family.
     excess : float
-        Largest amount by which a class lies above its epsilon; 0 where all are met.
+        Largest amount by which a mean lies outside the bound of a family; 0 where all are met.
     means, means_before : ndarray of shape (n_groups, n_classes)
     objective : float
         ``lam/2 |x|^2 - <x, y>`` per unit of weight.
@@ -53,6 +84,7 @@ class Certificate:
         Largest amount by which a row is negative or off a sum of 1.
     simplex_allowance : float
         What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what the input check lets pass.
+    families : tuple of FamilyProof
 
     Examples
     --------
@@ -76,6 +108,7 @@ class Certificate:
     expected_changes: float
     simplex_violation: float
     simplex_allowance: float = PROVEN
+    families: tuple[FamilyProof, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -84,9 +117,25 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
-        stored: dict[str, Any] = {name: np.asarray(value).tolist() for name, value in asdict(self).items()}
-        stored["epsilon"] = [value if np.isfinite(value) else "inf" for value in stored["epsilon"]]
+        stored: dict[str, Any] = {name: np.asarray(getattr(self, name)).tolist() for name in self._plain_fields()}
+        stored["epsilon"] = _spoken(self.epsilon)
+        stored["families"] = [
+            {
+                "name": family.name,
+                "bound": family.bound,
+                "epsilon": _spoken(family.epsilon),
+                "measure": family.measure.tolist(),
+                "measure_before": family.measure_before.tolist(),
+                "excess": family.excess,
+                "groups": [family.groups.start, family.groups.stop],
+            }
+            for family in self.families
+        ]
         return stored
+
+    @classmethod
+    def _plain_fields(cls) -> list[str]:
+        return [name for name in cls.__dataclass_fields__ if name != "families"]
 
     @classmethod
     def from_json(cls, stored: dict[str, Any], n_groups: int, n_classes: int) -> Certificate:
@@ -103,17 +152,41 @@ class Certificate:
             "means": (n_groups, n_classes),
             "means_before": (n_groups, n_classes),
         }
-        values: dict[str, Any] = {}
-        for name in cls.__dataclass_fields__:
-            array = np.array(stored[name], dtype=np.float64)
-            if array.shape != shapes.get(name, ()) or np.isnan(array).any():
-                raise ValueError(f"{name} of the certificate is {stored[name]!r}")
-            values[name] = array if array.ndim else float(array)
-        return cls(**values)
+        values: dict[str, Any] = {name: _restored(name, stored[name], shapes.get(name, ())) for name in cls._plain_fields()}
+        families = []
+        for family in stored["families"]:
+            by_class = {name: _restored(name, family[name], (n_classes,)) for name in ("epsilon", "measure", "measure_before")}
+            first, last = (int(place) for place in family["groups"])
+            if not 0 <= first < last <= n_groups:
+                raise ValueError(f"a family has the groups {first} to {last} of {n_groups}")
+            excess = float(_restored("excess", family["excess"], ()))
+            families.append(
+                FamilyProof(name=str(family["name"]), bound=str(family["bound"]), **by_class, excess=excess, groups=slice(first, last))
+            )
+        return cls(**values, families=tuple(families))
 
 
-def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floats, *, unchanged: bool = False) -> Certificate:
-    """Certify the labels that go out at these prices (or the old labels, if ``unchanged``).
+def _spoken(epsilon: Floats) -> list[float | str]:
+    return [float(value) if np.isfinite(value) else "inf" for value in epsilon]
+
+
+def _restored(name: str, stored: Any, shape: tuple[int, ...]) -> Any:
+    array = np.array(stored, dtype=np.float64)
+    if array.shape != shape or np.isnan(array).any():
+        raise ValueError(f"{name} of the certificate is {stored!r}")
+    return array if array.ndim else float(array)
+
+
+def certify(
+    problem: Problem,
+    oracle: Oracle,
+    prices: Floats,
+    cells_before: Floats,
+    *,
+    unchanged: bool = False,
+    answers: Floats | None = None,
+) -> Certificate:
+    """Certify the labels that go out at these prices (or the old labels, if ``unchanged``; or the ``answers`` given).
 
     Parameters
     ----------
@@ -122,34 +195,59 @@ def certify(problem: Problem, oracle: Oracle, prices: Floats, means_before: Floa
         Used to walk data and returned labels once.
     prices : ndarray of shape (n_groups, n_classes)
         Any prices give a valid bound; the optimal ones a tight one.
-    means_before : ndarray of shape (n_groups, n_classes)
-        Group means of the labels that came in.
+    cells_before : ndarray of shape (n_cells, n_classes)
+        Means of the labels that came in, by cell.
     unchanged : bool
         The old labels themselves go out.
+    answers : ndarray of shape (n_rows, n_classes), optional
+        New label of each of the problem's rows, where prices alone do not tell it.
     """
-    lam, share, bound = float(problem.lam), problem.share, problem.bound
-    seen = oracle.inspect(prices, lam, unchanged=unchanged)
+    lam, parity = float(problem.lam), problem.parity
+    seen = oracle.inspect(parity.shifts(prices), lam, unchanged=unchanged, answers=answers)
+    means, before = parity.means(seen.means), parity.means(cells_before)
     size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
     # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and what groups leave on the table.
-    # Only balanced prices bound anything. What they are off balance is taken from them, which changes a row's slack by at most twice it.
-    off_balance = share @ prices
-    balanced = prices - off_balance
-    support = bound.support(balanced, share) - float(share @ (balanced * seen.means).sum(axis=1))
-    gap = seen.slack + 2.0 * float(np.abs(off_balance).max()) + support
-    by_class = np.ptp(seen.means, axis=0)
+    # Only settled prices bound anything. What is taken from them changes a row's slack by at most twice as much.
+    settled = parity.settle(prices)
+    support = parity.support(settled) - parity.product(settled, means)
+    gap = seen.slack + 2.0 * float(np.abs(parity.shifts(settled - prices)).max()) + support
+    families = tuple(_family(parity, member, means, before) for member in parity.members)
+    by_class = _between_groups(parity, means)
     return Certificate(
         parity=float(by_class.max()),
         parity_by_class=by_class,
-        parity_before=float(np.ptp(means_before, axis=0).max()),
-        epsilon=bound.epsilon,
-        excess=float(bound.violation(seen.means).max()),
-        means=seen.means,
-        means_before=means_before,
+        parity_before=float(_between_groups(parity, before).max()),
+        epsilon=np.min([family.epsilon for family in families], axis=0),
+        excess=max(family.excess for family in families),
+        means=means,
+        means_before=before,
         objective=size - agreement,
         lower_bound=size - agreement - gap,
-        relative_gap=gap / (size + agreement),
+        relative_gap=gap / (size + abs(agreement)),
         distance=seen.squared_distance,
         expected_changes=seen.moved,
         simplex_violation=seen.simplex_violation,
         simplex_allowance=TOLERANCE[problem.rows.labels.dtype] if unchanged else PROVEN,
+        families=families,
     )
+
+
+def _family(parity: Parity, member: Member, means: Floats, before: Floats) -> FamilyProof:
+    mine, weight, bound = member.groups, parity.share[member.groups], member.bound
+    return FamilyProof(
+        name=member.name,
+        bound=bound.kind,
+        epsilon=bound.epsilon,
+        measure=bound.measure(means[mine], weight),
+        measure_before=bound.measure(before[mine], weight),
+        excess=float(bound.violation(means[mine], weight).max()),
+        groups=mine,
+    )
+
+
+def _between_groups(parity: Parity, means: Floats) -> Floats:
+    """Give the paper's measure of each class, over the families of groups; of moments their size where there are no groups."""
+    of_groups = [member.groups for member in parity.members if not isinstance(member.bound, MomentBound)]
+    if of_groups:
+        return np.asarray(np.max([np.ptp(means[groups], axis=0) for groups in of_groups], axis=0))
+    return np.asarray(np.abs(means).max(axis=0))

@@ -1,40 +1,37 @@
-"""The problem: rows, objective and parity, frozen. Paper eq. (4), with weights, any lambda > 0 and one epsilon per class."""
+"""The problem: rows, objective and parity, frozen. Paper eq. (4), with weights, any lambda > 0 and any families of groups."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b.errors import ParameterError
 from r2b.merge import Rows
-from r2b.parity import RangeBound
-
-Floats = NDArray[np.float64]
+from r2b.parity import Parity
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i>)`` over rows x_i of the simplex whose group means satisfy ``bound``.
+    """Minimise ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i>)`` over rows x_i of the simplex in ``parity``.
 
-    ``lam = 1`` is the squared distance to the labels. Values are per unit of weight throughout, so they do not grow with the table.
+    ``lam = 1`` is the squared distance to the labels, ``lam = 0`` agreement alone. Values are per unit of weight throughout, so they do
+    not grow with the table.
 
     Attributes
     ----------
     rows : Rows
-    bound : RangeBound
+    parity : Parity
     lam : float
     """
 
     rows: Rows
-    bound: RangeBound
+    parity: Parity
     lam: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 < self.lam < math.inf):
+        if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf):
             raise ParameterError(
                 f"lam is {self.lam!r}.",
                 remedy="It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance.",
@@ -43,16 +40,10 @@ class Problem:
 
     @property
     def n_groups(self) -> int:
-        """The number of groups, R."""
-        return self.rows.n_groups
+        """The number of groups, over all families."""
+        return self.parity.n_groups
 
     @property
     def n_classes(self) -> int:
         """The number of classes, L."""
         return self.rows.n_classes
-
-    @cached_property
-    def share(self) -> Floats:
-        """Each group's share of the total weight, of shape (n_groups,)."""
-        share: Floats = self.rows.group_weight / self.rows.group_weight.sum()
-        return share

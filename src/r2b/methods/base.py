@@ -41,7 +41,7 @@ class LabelMethod(ABC):
         y, sensitive_features, sample_weight, normalize
             As for :func:`r2b.debias`.
         """
-        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize, categorical_only=True)
         self._learn(merge(dataset))
         self.schema_ = dataset.schema
         return self

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from r2b.merge import Rows
 from r2b.methods.base import Array, Floats, LabelMethod
 from r2b.oracle import MemoryOracle, respond
-from r2b.parity import RangeBound
+from r2b.parity import Parity, RangeBound
 from r2b.problem import Problem
 from r2b.solvers import Status, solve
 
@@ -42,7 +42,8 @@ class Exact(LabelMethod):
         self.lam = lam
 
     def _learn(self, rows: Rows) -> None:
-        problem = Problem(rows, RangeBound.of(self.epsilon, rows.n_classes), self.lam)
+        parity = Parity.of_groups(RangeBound.of(self.epsilon, rows.n_classes), rows.group_weight)
+        problem = Problem(rows, parity, self.lam)
         oracle = MemoryOracle(rows)
         outcome = solve(problem, oracle, samples=oracle.samples())
         self.prices_: Floats = outcome.prices

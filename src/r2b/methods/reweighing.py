@@ -76,7 +76,7 @@ class Reweighing:
         y, sensitive_features, sample_weight, normalize
             As for :func:`r2b.debias`. P is the weighted frequency; a row of probabilities counts for each class by its share.
         """
-        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize, categorical_only=True)
         joint = _cells(dataset)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)

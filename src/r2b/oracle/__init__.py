@@ -1,7 +1,8 @@
 """Prices to means, curvature and dual value: the only room that walks rows."""
 
+from r2b.oracle.folding import folded_curvature
 from r2b.oracle.memory import MemoryOracle
 from r2b.oracle.plain import respond
 from r2b.oracle.protocol import Evaluation, Inspection, Oracle
 
-__all__ = ["Evaluation", "Inspection", "MemoryOracle", "Oracle", "respond"]
+__all__ = ["Evaluation", "Inspection", "MemoryOracle", "Oracle", "folded_curvature", "respond"]

@@ -5,6 +5,7 @@ Lanes depend on the number of rows alone and are added up in order, so the resul
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Literal
@@ -62,19 +63,29 @@ class MemoryOracle:
     kernel : {"auto", "numpy", "compiled"}
     threads : int, optional
         The number of cores by default. It changes the time, never the result.
+    truth : ndarray of the shape of the rows' labels, optional
+        The labels themselves, where those of ``rows`` are what each class is worth to a row. Distances are measured from them.
     """
 
-    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None) -> None:
+    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: NDArray[Any] | None = None) -> None:
         self.rows = rows
+        self.truth = truth
         self.kernel = choose_kernel(kernel, rows.labels.size)
         self.threads = threads or cores()
         self.total_weight = float(rows.group_weight.sum())
+        # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
+        self._cell_weight = np.where(rows.group_weight > 0, rows.group_weight, 1.0)[:, None]
         n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES))
         self._lanes = parts_of(len(rows.labels), -(-len(rows.labels) // n_lanes))
         # Thresholds of the last pass, from which the compiled kernel starts the next; the NumPy kernel sorts and needs none.
         # Zero is the threshold of a distribution itself, where a solve with lam = 1 begins.
         self._levels = np.zeros(len(rows.labels) if self.kernel is not plain else 0)
         self._weight = np.empty(0) if rows.weight is None else rows.weight
+
+    @property
+    def labels(self) -> Array:
+        """The labels that came in."""
+        return self.rows.labels if self.truth is None else self.truth
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
@@ -88,37 +99,64 @@ class MemoryOracle:
             return out
 
         sums, totals, curve = self._add_up(lane)
-        weight = self.rows.group_weight[:, None]
         if curvature:
-            curve /= weight[:, :, None] * lam
-        return Evaluation(sums / weight, float(totals[0]) / self.total_weight, curve if curvature else None)
+            curve /= self._cell_weight[:, :, None] * lam
+        return Evaluation(sums / self._cell_weight, float(totals[0]) / self.total_weight, curve if curvature else None)
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
+        given = self.labels if unchanged else answers
+        apart: defaultdict[int, Floats] = defaultdict(lambda: np.zeros(2))
 
         def lane(part: slice) -> list[NDArray[Any]]:
             out = [np.zeros(prices.shape), np.zeros(6)]
             rows = self.rows
-            for block, x in self._answers(part, prices, lam, unchanged):
+            for block, x in self._answers(part, prices, lam, given):
                 self.kernel.inspect(rows.labels[block], rows.groups[block], self._weight[block], prices, lam, x, *out)
+                if self.truth is not None:
+                    apart[part.start] += self._distances(block, prices, x)
             return out
 
         sums, totals = self._add_up(lane, largest=5)
+        if self.truth is not None:
+            totals[3:5] = sum(apart[part.start] for part in self._lanes)
         each = totals[:5] / self.total_weight
         slack, squared_norm, agreement, squared_distance, moved = (float(value) for value in each)
-        means = sums / self.rows.group_weight[:, None]
+        means = sums / self._cell_weight
         return Inspection(means, slack, squared_norm, agreement, squared_distance, moved, float(totals[5]))
 
+    def _distances(self, block: slice, prices: Floats, x: Array) -> Floats:
+        """Squared and total-variation distance of a block's answers from the true labels."""
+        assert self.truth is not None
+        sums, totals = np.zeros(prices.shape), np.zeros(6)
+        self.kernel.inspect(self.truth[block], self.rows.groups[block], self._weight[block], prices, 0.0, x, sums, totals)
+        distances: Floats = totals[3:5]
+        return distances
+
+    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
+        """Add up the curvature of rows by pairs of columns of the design."""
+        n, n_classes = design.shape[1], prices.shape[1]
+
+        def lane(part: slice) -> list[NDArray[Any]]:
+            folded = np.zeros((n, n_classes, n, n_classes))
+            rows = self.rows
+            plain.fold(rows.labels[part], rows.groups[part], self._weight[part], prices, lam, design, folded)
+            return [folded]
+
+        (folded,) = self._add_up(lane)
+        folded /= lam * self.total_weight
+        return folded
+
     def label_means(self) -> Floats:
-        """Group means of the labels as they came in."""
+        """Cell means of the labels as they came in."""
 
         def lane(part: slice) -> list[NDArray[Any]]:
             sums = np.zeros((self.rows.n_groups, self.rows.n_classes))
-            self.kernel.add_rows(self.rows.labels[part], self.rows.groups[part], self._weight[part], sums)
+            self.kernel.add_rows(self.labels[part], self.rows.groups[part], self._weight[part], sums)
             return [sums]
 
         (sums,) = self._add_up(lane)
-        means: Floats = sums / self.rows.group_weight[:, None]
+        means: Floats = sums / self._cell_weight
         return means
 
     def samples(self) -> tuple[MemoryOracle, MemoryOracle] | None:
@@ -129,16 +167,17 @@ class MemoryOracle:
         small, large = (MemoryOracle(thin(self.rows, len(self.rows.labels) // part), kernel, self.threads) for part in _THIN)
         return small, large
 
-    def _answers(self, part: slice, prices: Floats, lam: float, unchanged: bool) -> Iterator[tuple[slice, Array]]:
+    def _answers(self, part: slice, prices: Floats, lam: float, given: Array | None) -> Iterator[tuple[slice, Array]]:
         rows = self.rows
         size = max(1, _ANSWER_ENTRIES // rows.n_classes)
         room = np.empty((min(size, part.stop - part.start), rows.n_classes))
         for start in range(part.start, part.stop, size):
             block = slice(start, min(start + size, part.stop))
-            x = rows.labels[block]
-            if not unchanged:
-                x = room[: block.stop - block.start]
-                self.kernel.answer(rows.labels[block], rows.groups[block], prices, lam, self._levels[block], x)
+            if given is not None:
+                yield block, given[block]
+                continue
+            x = room[: block.stop - block.start]
+            self.kernel.answer(rows.labels[block], rows.groups[block], prices, lam, self._levels[block], x)
             yield block, x
 
     def _add_up(self, lane: Callable[[slice], list[NDArray[Any]]], largest: int | None = None) -> list[NDArray[Any]]:

@@ -107,3 +107,19 @@ def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None
     for part in _blocks(labels):
         rows = labels[part].astype(np.float64)
         _add_by_group(sums, groups[part], rows * weight[part][:, None] if len(weight) else rows)
+
+
+def fold(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, design: Floats, folded: Floats) -> None:
+    """Add the rows' curvature times lam to ``folded`` (n, L, n, L), counted by pairs of columns of ``design`` (cells, n)."""
+    for part in _blocks(labels):
+        support = (respond(labels[part], groups[part], prices, lam) > 0).astype(np.float64)
+        own = weight[part] if len(weight) else np.ones(len(support))
+        counted = design[groups[part]]
+        scaled = support / support.sum(axis=1, keepdims=True)
+        for one in range(design.shape[1]):
+            for other in range(one, design.shape[1]):
+                pair = own * counted[:, one] * counted[:, other]
+                block = np.diag(pair @ support) - (scaled * pair[:, None]).T @ support
+                folded[one, :, other, :] += block
+                if other != one:
+                    folded[other, :, one, :] += block

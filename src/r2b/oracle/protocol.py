@@ -67,6 +67,19 @@ class Oracle(Protocol):
         """Evaluate all rows at these prices."""
         ...
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False) -> Inspection:
-        """Recompute the evidence from the data and the labels that go out at these prices (the old labels if ``unchanged``)."""
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Recompute the evidence from the data and the labels that go out at these prices.
+
+        These are the old labels if ``unchanged``, the ``answers`` (one per row) if given, else the best responses to the prices.
+        """
+        ...
+
+    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
+        """Add up ``w_i b_ig b_ih H_i`` over the rows, b_i the row of the design for the cell of row i, H_i the row's curvature.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes, n, n_classes)
+            Per unit of weight, for the n columns of the design.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Which labels move where: the largest entries of the flow from old to new labels, group by group."""
+"""Which labels move where, and which constraints make them: the largest flows and the dearest prices."""
 
 from __future__ import annotations
 
@@ -61,3 +61,56 @@ def largest_changes(channel: Floats, weights: Floats, groups: NDArray[Any], clas
             share = weight / float(weights[group, old])
             changes.append(Change(groups.tolist()[group], classes.tolist()[old], classes.tolist()[new], weight, share))
     return changes
+
+
+@dataclass(frozen=True)
+class ConstraintCost:
+    """What holding the mean of one class in one group costs.
+
+    Attributes
+    ----------
+    family, group, label : object
+        Names as they came in.
+    price : float
+        Positive where the bound keeps the class down in this group, negative where it brings it up.
+    rate : float
+        How fast the objective falls, per unit of weight, as this one mean is let go: the price times the group's share. The squared
+        distance falls twice as fast where lam is 1.
+    """
+
+    family: str
+    group: Any
+    label: Any
+    price: float
+    rate: float
+
+
+def dearest_constraints(
+    families: list[tuple[str, slice]], prices: Floats, share: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
+) -> list[ConstraintCost]:
+    """List the ``n`` entries of the prices that cost most.
+
+    Parameters
+    ----------
+    families : list of (name, groups)
+    prices : ndarray of shape (n_groups, n_classes)
+    share : ndarray of shape (n_groups,)
+    groups, classes : ndarray
+        Names.
+    n : int
+
+    Examples
+    --------
+    >>> prices, share = np.array([[0.5, -0.5], [-0.1, 0.1]]), np.array([0.1, 0.9])
+    >>> dearest_constraints([("sex", slice(0, 2))], prices, share, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
+    [ConstraintCost(family='sex', group='m', label='no', price=-0.1, rate=0.09...)]
+    """
+    rate = np.abs(prices) * share[:, None]
+    order = np.argsort(-rate, axis=None, kind="stable")[:n]
+    found = []
+    for group, label in zip(*np.unravel_index(order, rate.shape), strict=True):
+        if rate[group, label] > 0:
+            family = next(name for name, mine in families if mine.start <= group < mine.stop)
+            names = groups.tolist()[group], classes.tolist()[label]
+            found.append(ConstraintCost(family, *names, float(prices[group, label]), float(rate[group, label])))
+    return found

@@ -13,11 +13,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from r2b.certificate import Certificate
 from r2b.errors import LengthError, ParameterError, RowsUnavailableError
+from r2b.families import Families
 from r2b.inputs import Dataset, Schema
+from r2b.inputs.layout import Layout
 from r2b.merge import class_weights
 from r2b.solution.alignment import take_rows, with_row_labels
-from r2b.solution.changes import Change, largest_changes
-from r2b.solution.rows import FairRows, channel_of
+from r2b.solution.changes import Change, ConstraintCost, dearest_constraints, largest_changes
+from r2b.solution.response import Response
+from r2b.solution.rows import FairRows
 from r2b.solution.text import account
 from r2b.solvers import Progress, Status
 
@@ -35,10 +38,13 @@ class FairLabels:
     ----------
     schema : Schema
         Classes and groups, as they came in.
+    families : Families
+        Which groups agree with each other, and how closely.
     prices : ndarray of shape (n_groups, n_classes)
         What it costs to be labelled k in group s. The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the
-        simplex.
+        simplex; the prices of a row in several groups add up.
     lam : float
+        0 for agreement.
     status : Status
         What happened and, in ``status.advice``, what to do about it. ``status.ok`` means proven optimal.
     certificate : Certificate
@@ -48,6 +54,10 @@ class FairLabels:
     history : sequence of Progress
     unchanged : bool
         The labels go out as they came in, bit for bit.
+    costs : ndarray of shape (n_classes, n_classes) or None
+        What it costs to turn one class into another.
+    table : ndarray of shape (n_cells, n_classes, n_classes) or None
+        The channel, where prices do not tell it: for agreement.
     dataset : Dataset or None
         The rows; None for an object loaded from a file.
 
@@ -67,6 +77,7 @@ class FairLabels:
     """
 
     schema: Schema
+    families: Families
     prices: Floats
     lam: float
     status: Status
@@ -74,6 +85,8 @@ class FairLabels:
     residual: float
     history: Sequence[Progress] = ()
     unchanged: bool = False
+    costs: Floats | None = field(default=None, repr=False)
+    table: Floats | None = field(default=None, repr=False)
     dataset: Dataset | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -91,16 +104,21 @@ class FairLabels:
 
     @property
     def groups(self) -> Array:
-        """Names of the groups."""
+        """Names of the groups, family after family."""
+        return self.families.names
+
+    @property
+    def cells(self) -> Array:
+        """Names of the cells: the crossings of all sensitive and control columns. For one family of crossings these are the groups."""
         return self.schema.group_names
 
     @cached_property
     def channel(self) -> Floats:
-        """P(new class | old class, group), of shape (n_groups, n_classes, n_classes).
+        """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes).
 
         For probabilities: what a row certain of its class becomes.
         """
-        return channel_of(self.prices, self.lam, self.unchanged)
+        return self._response(self.schema.layout).channel()
 
     @property
     def soft_labels(self) -> Array:
@@ -199,6 +217,7 @@ class FairLabels:
         y: Any,
         *,
         sensitive_features: Any,
+        control_features: Any = None,
         sample_weight: Any = None,
         normalize: bool = False,
         output: Output = "soft",
@@ -208,8 +227,8 @@ class FairLabels:
 
         Parameters
         ----------
-        y, sensitive_features, sample_weight, normalize
-            As for ``debias``; classes and groups must be among those fitted.
+        y, sensitive_features, control_features, sample_weight, normalize
+            As for ``debias``; classes and groups must be among those fitted. Values of continuous attributes may be new.
         output : {"soft", "round", "sample", "expand"}
             The form in which labels leave, as the methods of these names give it for the fitted rows.
         random_state : int, Generator or None
@@ -227,8 +246,15 @@ class FairLabels:
         """
         if output not in get_args(Output):
             raise ParameterError(f"output is {output!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Output)))}.", output=output)
-        data = self.schema.read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
-        rows = FairRows(data, self.prices, self.lam, self.unchanged)
+        data = self.schema.read(
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+            known_crossings=self.table is not None,
+        )
+        rows = FairRows(data, self._response(data.groups))
         if output == "soft":
             return rows.matrix(np.float64)
         if output == "expand":
@@ -241,7 +267,12 @@ class FairLabels:
         data = self._rows().dataset
         if data.labels.is_soft:
             return []
-        return largest_changes(self.channel, class_weights(data), self.groups, self.classes, n)
+        return largest_changes(self.channel, class_weights(data), self.cells, self.classes, n)
+
+    def dearest_constraints(self, n: int = 10) -> list[ConstraintCost]:
+        """List the groups and classes whose means cost most to hold."""
+        families = [(member.name, member.groups) for member in self.families.members]
+        return dearest_constraints(families, self.prices, self.families.share, self.groups, self.classes, n)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""
@@ -255,7 +286,10 @@ class FairLabels:
                 "This object was loaded from a file, which holds prices and certificate but no rows.",
                 remedy="Pass the rows to transform(y, sensitive_features=...).",
             )
-        return FairRows(self.dataset, self.prices, self.lam, self.unchanged)
+        return FairRows(self.dataset, self._response(self.dataset.groups))
+
+    def _response(self, cells: Layout) -> Response:
+        return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table)
 
 
 def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:

@@ -17,10 +17,10 @@ from r2b.inputs import Dataset
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.lanes import in_order, parts_of
 from r2b.merge import class_weights, joint_codes
-from r2b.oracle import respond
 from r2b.outputs.expansion import Expansion, expand_index, expand_rows
 from r2b.outputs.rounding import assign_counts, round_rows, round_table
 from r2b.outputs.sampling import sample_rows, sample_table
+from r2b.solution.response import Response
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,30 +28,31 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, eq=False)
 class FairRows:
-    """The rows of a table and the prices that turn them into fair ones.
+    """The rows of a table and what turns them into fair ones.
 
     Attributes
     ----------
     dataset : Dataset
-    prices : ndarray of shape (n_groups, n_classes)
-    lam : float
-    unchanged : bool
-        The labels go out as they came in.
+    response : Response
+        For the cells of this dataset.
     """
 
     dataset: Dataset
-    prices: Floats
-    lam: float
-    unchanged: bool
+    response: Response
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the labels go out as they came in."""
+        return self.response.unchanged
 
     @cached_property
     def channel(self) -> Floats:
-        """P(new class | old class, group), of shape (n_groups, n_classes, n_classes)."""
-        return channel_of(self.prices, self.lam, self.unchanged)
+        """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes)."""
+        return self.response.channel()
 
     @property
     def _table(self) -> Floats:
-        # One distribution per (group, class): the row that ``joint_codes`` points at.
+        # One distribution per (cell, class): the row that ``joint_codes`` points at.
         n_classes = self.dataset.n_classes
         return self.channel.reshape(-1, n_classes)
 
@@ -80,7 +81,7 @@ class FairRows:
             np.take(table, joint_codes(self.dataset, part.start, part.stop), axis=0, out=out, mode="clip")
             return
         labels = self.dataset.labels.array[part]
-        out[...] = labels if self.unchanged else respond(labels, self.dataset.groups.codes[part], self.prices, self.lam)
+        out[...] = self.response.of_rows(labels, self.dataset.groups.codes[part])
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw one class per row."""
@@ -115,9 +116,7 @@ class FairRows:
         if not self.dataset.labels.is_soft:
             table: Array = self.channel[group]
             return table[labels]
-        if self.unchanged:
-            return labels
-        return respond(labels, np.zeros(len(mine), np.uint8), self.prices[group : group + 1], self.lam)
+        return self.response.of_rows(labels, np.full(len(mine), group))
 
     def expand(self) -> Expansion:
         """Repeat each row for its classes, with weights."""
@@ -149,12 +148,3 @@ class FairRows:
         size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
         for number, block in enumerate(self.blocks(size, np.float64)):
             yield number * size, block
-
-
-def channel_of(prices: Floats, lam: float, unchanged: bool) -> Floats:
-    """Answer of every group to every pure class: P(new class | old class, group)."""
-    n_groups, n_classes = prices.shape
-    one_hot = np.eye(n_classes)
-    if unchanged:
-        return np.broadcast_to(one_hot, (n_groups, n_classes, n_classes)).copy()
-    return np.stack([respond(one_hot, np.full(n_classes, group), prices, lam) for group in range(n_groups)])

@@ -12,15 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from r2b.certificate import Certificate
 from r2b.errors import FileFormatError
+from r2b.families import Families
 from r2b.inputs import Schema
+from r2b.parity import RangeBound
 from r2b.solution.labels import FairLabels
 from r2b.solvers import Progress, Status
 
+Floats = NDArray[np.float64]
+
 FORMAT = "r2b-solution"
-VERSION = 1
+VERSION = 2
 
 
 def save(fair: FairLabels, path: str | PathLike[str]) -> None:
@@ -29,9 +34,12 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         "format": FORMAT,
         "version": VERSION,
         "schema": fair.schema.to_json(),
+        "families": fair.families.to_json(),
         "prices": fair.prices.tolist(),
         "lam": fair.lam,
         "unchanged": fair.unchanged,
+        "costs": None if fair.costs is None else fair.costs.tolist(),
+        "table": None if fair.table is None else fair.table.tolist(),
         "status": fair.status.value,
         "residual": _number(fair.residual),
         "certificate": fair.certificate.to_json(),
@@ -94,30 +102,54 @@ def load(path: str | PathLike[str]) -> FairLabels:
         raise _refusal(path, f"is not JSON ({cause})") from cause
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise _refusal(path, "is not a saved solution")
-    if content.get("version") != VERSION:
+    if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
         raise FileFormatError(
-            f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads version {VERSION}.",
+            f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}.",
             remedy="Install the release that wrote it, or a later one.",
             path=os.fspath(path),
             version=content.get("version"),
         )
     try:
-        return _restored(content)
+        return _restored(_upgraded(content) if content["version"] == 1 else content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
         raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
 
 
+def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """Say in words of version 2 what version 1 could only mean: one family whose groups are the cells, a range, no costs."""
+    layout = Schema.from_json(content["schema"]).layout
+    proof = content["certificate"]
+    # Version 1 did not keep the groups' weights; none of what a loaded object does needs them.
+    share = np.full(layout.n_groups, 1.0 / layout.n_groups)
+    epsilon = np.array(proof["epsilon"], dtype=np.float64)
+    families = Families.of_cells(layout, " x ".join(layout.columns), RangeBound(epsilon), share)
+    return content | {
+        "families": families.to_json(),
+        "costs": None,
+        "table": None,
+        "certificate": proof | {"families": []},
+    }
+
+
 def _restored(content: dict[str, Any]) -> FairLabels:
     schema = Schema.from_json(content["schema"])
-    shape = (len(schema.group_names), len(schema.classes))
+    families = Families.from_json(content["families"], schema.layout)
+    shape = (len(families.names), len(schema.classes))
     prices = np.array(content["prices"], dtype=np.float64)
     lam, residual, unchanged = float(content["lam"]), float(content["residual"]), content["unchanged"]
-    if prices.shape != shape or not np.isfinite(prices).all() or not 0 < lam < math.inf or math.isnan(residual):
+    if prices.shape != shape or not np.isfinite(prices).all() or not 0 <= lam < math.inf or math.isnan(residual):
         raise ValueError(f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be")
     if not isinstance(unchanged, bool):
         raise ValueError(f"unchanged is {unchanged!r}")
+    costs, table = (_array(content[name]) for name in ("costs", "table"))
+    square = (shape[1], shape[1])
+    if (costs is not None and costs.shape != square) or (table is not None and table.shape != (len(schema.table), *square)):
+        raise ValueError("costs or table of the wrong shape")
+    if lam == 0 and table is None and not unchanged:
+        raise ValueError("lam is 0 and there is no table")
     return FairLabels(
         schema=schema,
+        families=families,
         prices=prices,
         lam=lam,
         status=Status(content["status"]),
@@ -125,7 +157,18 @@ def _restored(content: dict[str, Any]) -> FairLabels:
         residual=residual,
         history=tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"]),
         unchanged=unchanged,
+        costs=costs,
+        table=table,
     )
+
+
+def _array(stored: Any) -> Floats | None:
+    if stored is None:
+        return None
+    array = np.array(stored, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("a number that is not finite")
+    return array
 
 
 def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:

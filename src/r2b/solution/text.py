@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from r2b.solution.labels import FairLabels
 
 _SHOWN = 5
+_SHOWN_FAMILIES = 12
 
 
 def account(fair: FairLabels) -> str:
@@ -21,16 +22,60 @@ def account(fair: FairLabels) -> str:
     lines = [
         f"Fair labels: {rows}{n_classes} classes, {n_groups} group{'s' if n_groups > 1 else ''}",
         f"  status            {fair.status.value}. {fair.status.advice}",
-        f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}  (epsilon {_bound(proof.epsilon)})",
+        f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{_plain_bound(proof)}",
+        *_families(proof),
         f"  squared distance  {proof.distance:.6f} per row",
         f"  expected changes  {100 * proof.expected_changes:.2f} % of labels",
         f"  certificate       {_proof(proof)}",
     ]
+    lines += _notes(fair)
     changes = [] if fair.dataset is None else fair.largest_changes(_SHOWN)
     if changes:
         lines.append("  largest changes")
         lines += [f"    {c.group}: {c.old} -> {c.new}, {c.weight:,.1f} rows ({100 * c.share:.1f} % of that cell)" for c in changes]
     return "\n".join(lines)
+
+
+_MEASURES = {
+    "range": "largest difference",
+    "to_overall": "largest distance from all",
+    "ratio": "shortfall of the ratio",
+    "target": "twice the distance from the target",
+    "moments": "largest moment",
+}
+
+
+def _plain_bound(proof: Certificate) -> str:
+    # One family of groups and the paper's bound: the parity above says it all. Files of the first version keep no families.
+    return f"  (epsilon {_bound(proof.epsilon)})" if _is_plain(proof) else ""
+
+
+def _is_plain(proof: Certificate) -> bool:
+    return len(proof.families) < 2 and all(family.bound == "range" for family in proof.families)
+
+
+def _families(proof: Certificate) -> list[str]:
+    if _is_plain(proof):
+        return []
+    lines = ["  families"]
+    shown = proof.families[:_SHOWN_FAMILIES]
+    for family in shown:
+        before, after = float(family.measure_before.max()), float(family.measure.max())
+        bound = f"{_MEASURES[family.bound]} {before:.4f} -> {after:.4f}  (epsilon {_bound(family.epsilon)})"
+        lines.append(f"    {family.name or 'groups'}: {bound}")
+    more = len(proof.families) - len(shown)
+    return lines + ([f"    and {more} more"] if more else [])
+
+
+def _notes(fair: FairLabels) -> list[str]:
+    families, notes = fair.families, []
+    if families.left_out > 0:
+        notes.append(f"  left out          {100 * families.left_out:.2f} % of the weight is in no group and keeps its labels")
+    if families.absent:
+        named = "; ".join(f"{each.group} in {each.stratum}" for each in families.absent[:_SHOWN])
+        more = len(families.absent) - _SHOWN
+        notes.append(f"  absent            {named}{f' and {more} more' if more > 0 else ''}")
+    return notes
 
 
 def _proof(proof: Certificate) -> str:

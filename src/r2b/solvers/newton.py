@@ -1,7 +1,7 @@
 """Semismooth Newton on the prices, with the forward-backward envelope as merit and damping adapted like a trust region.
 
 The prices nu are optimal exactly when ``E(nu) = m(nu) - Proj_C(m(nu) + nu / gamma)`` is zero, m the group means of the rows' responses and
-C the set of means that the bound allows. E is piecewise affine, so near the end a step lands on the answer.
+C the set of means that parity allows. E is piecewise affine, so near the end a step lands on the answer.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.oracle import Oracle
-from r2b.parity import RangeBound
-from r2b.solvers.blocks import LevelSystem
+from r2b.parity import Parity, Projected
+from r2b.solvers.directions import Curvature, curvature_of, direction
 
 Floats = NDArray[np.float64]
 
-_GAMMA = 0.95  # of lam: any value below 1 makes the envelope exact; near 1 the safe step is longest
+_GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
+_BEYOND = 1e-6  # by how much a lower bound must exceed what any labels cost to count as proof that none are allowed
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -34,29 +35,30 @@ class NewtonState:
         The largest entry of E, in units of group means.
     means, gap : ndarray of shape (n_groups, n_classes)
         Group means of the responses, and E.
-    clipped : ndarray of bool
-        The face that the projection landed on.
+    target : Projected
+        The projection, with the face that it landed on.
     merit : float
         The forward-backward envelope.
     unpaid : float
         What the groups leave on the table: support function at the prices minus what they pay. Free of cancellation, so it still
         tells two points apart where their merits agree to rounding.
-    curvature : ndarray of shape (n_groups, n_classes, n_classes) or None
+    curvature : Curvature or None
         None until a step is taken from here.
     damping : float
         Added to the curvature, in units of 1 / lam.
     stalled : bool
-        No step was accepted, not even the safe one: the residual is at the rounding level of this problem.
+        No step was accepted, not even the safe one: the residual is at the rounding level of this problem. Or the prices prove that no
+        labels meet the bounds.
     """
 
     prices: Floats
     residual: float
     means: Floats
     gap: Floats
-    clipped: NDArray[np.bool_]
+    target: Projected
     merit: float
     unpaid: float
-    curvature: Floats | None
+    curvature: Curvature | None
     damping: float = 1e-3
     stalled: bool = False
 
@@ -68,9 +70,7 @@ class Newton:
     Parameters
     ----------
     oracle : Oracle
-    bound : RangeBound
-    share : ndarray of shape (n_groups,)
-        Each group's share of the weight.
+    parity : Parity
     lam : float
     sample : Oracle, optional
         Where to take the curvature from. An estimate from a sample costs a fraction of a pass and leaves the answer as it is: the residual
@@ -78,11 +78,15 @@ class Newton:
     """
 
     oracle: Oracle
-    bound: RangeBound
-    share: Floats
+    parity: Parity
     lam: float
     sample: Oracle | None = None
     name: str = "newton"
+
+    @property
+    def gamma(self) -> float:
+        """The length of the safe step."""
+        return _GAMMA * self.lam / self.parity.scale
 
     def start(self, prices: Floats) -> NewtonState:
         """Evaluate at the given prices."""
@@ -93,13 +97,13 @@ class Newton:
 
         Rejected: starting class labels from zero. There the curvature vanishes and damped steps crawl out of the corner.
         """
-        return state.prices + self.lam * (state.means - self.bound.project(state.means, self.share).means)
+        return state.prices + self.lam / self.parity.scale * (state.means - self.parity.project(state.means).means)
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
         if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
             oracle = self.sample or self.oracle
-            state = replace(state, curvature=oracle.evaluate(state.prices, self.lam, curvature=True).curvature)
+            state = replace(state, curvature=curvature_of(oracle, self.parity, state.prices, self.lam))
         damping = state.damping
         while damping < 1e3:
             candidate = self._candidate(state, damping)
@@ -119,14 +123,14 @@ class Newton:
 
     def _safe_step(self, state: NewtonState) -> NewtonState:
         # A proximal-gradient step never increases the envelope; where rounding hides even that, there is nothing left to gain.
-        candidate = self._evaluate(state.prices + _GAMMA * self.lam * state.gap, damping=1e-2)
+        candidate = self._evaluate(state.prices + self.gamma * state.gap, damping=1e-2)
         if candidate.merit <= state.merit or candidate.residual < state.residual:
             return candidate
         return replace(state, stalled=True)
 
     def _accept(self, old: NewtonState, new: NewtonState) -> bool:
         decrease = old.merit - new.merit
-        promised = _GAMMA * self.lam * float(self.share @ (old.gap * old.gap).sum(axis=1))
+        promised = self.gamma * self.parity.product(old.gap, old.gap)
         if decrease >= max(_DECREASE * promised, _NOISE):
             return True
         smaller = float((new.gap**2).sum()) <= 0.8 * float((old.gap**2).sum())
@@ -136,27 +140,23 @@ class Newton:
         return decrease >= -_NOISE and (smaller or cheaper)
 
     def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
-        gamma = _GAMMA * self.lam
-        seen = self.oracle.evaluate(prices, self.lam, curvature=False)
-        target = self.bound.project(seen.means + prices / gamma, self.share)
-        gap = seen.means - target.means
+        parity, gamma = self.parity, self.gamma
+        seen = self.oracle.evaluate(parity.shifts(prices), self.lam, curvature=False)
+        means = parity.means(seen.means)
+        target = parity.project(means + prices / gamma)
+        gap = means - target.means
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
-        merit = -seen.value + float(self.share @ (prices * target.means - 0.5 * gamma * gap * gap).sum(axis=1))
-        centred = prices - self.share @ prices
-        unpaid = self.bound.support(centred, self.share) - float(self.share @ (centred * seen.means).sum(axis=1))
+        merit = -seen.value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
+        settled = parity.settle(prices)
+        unpaid = parity.support(settled) - parity.product(settled, means)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, seen.means, gap, target.clipped, merit, unpaid, None, damping)
+        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping, stalled=self._proves_infeasible(merit))
+
+    def _proves_infeasible(self, merit: float) -> bool:
+        # Minus the envelope bounds the optimum from below, and no labels at all cost more than lam / 2: beyond that none are allowed, and
+        # prices would only grow until they leave floating point.
+        return -merit > 0.5 * self.lam * (1.0 + _BEYOND) + _BEYOND
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
-        """Solve ``((I - Q) K + Q / gamma) d = E``, Q the derivative of the projection.
-
-        Entries inside the band have their price driven to 0; those on it share one unknown level per class.
-        """
-        curvature, clipped = state.curvature, state.clipped
-        assert curvature is not None
-        held = np.where(clipped, 0.0, -state.prices)
-        blocks = curvature.copy()
-        np.einsum("skk->sk", blocks)[:] += damping / self.lam
-        right = state.gap - np.einsum("skl,sl->sk", curvature, held)
-        balance = _GAMMA * self.lam * (self.share @ np.where(clipped, state.gap, 0.0))
-        return LevelSystem(blocks, clipped, self.share).solve(right, balance) + held
+        assert state.curvature is not None
+        return direction(self.parity, state.curvature, state.target, state.gap, state.prices, damping / self.lam, self.gamma)

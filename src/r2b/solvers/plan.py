@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +14,10 @@ from numpy.typing import NDArray
 from r2b.lanes import one_blas_thread
 from r2b.oracle import Oracle
 from r2b.problem import Problem
+from r2b.solvers.central import CentralPath
 from r2b.solvers.driver import Limits, Outcome, Stage, run
-from r2b.solvers.interior import Interior, InteriorState
+from r2b.solvers.general import GeneralInterior
+from r2b.solvers.interior import Interior
 from r2b.solvers.newton import Newton, NewtonState
 
 Floats = NDArray[np.float64]
@@ -22,6 +26,7 @@ _PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems ne
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
+_FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
@@ -29,42 +34,46 @@ _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its p
 
 def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
-    newton = Newton(oracle, problem.bound, problem.share, float(problem.lam))
+    newton = Newton(oracle, problem.parity, float(problem.lam))
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if problem.rows.labels.size <= _NET_ENTRIES:
         net = [_by_interior(problem, newton, tol, *start) for start in _STARTS]
-        attempts = net + attempts if _starts_in_a_corner(problem) else attempts + net
+        attempts = net + attempts if _net_first(problem) else attempts + net
     for attempt in attempts:
         yield from attempt
     yield Stage(newton, tol, 10_000)
 
 
 def _by_interior(problem: Problem, newton: Newton, tol: float, middle: float, products: float) -> Iterator[Stage]:
-    interior = Interior(problem, middle, products)
+    interior: CentralPath[Any, Any] = (Interior if problem.parity.simple else GeneralInterior)(problem, middle, products)
     yield Stage(interior, 0.0, 100, final=False)
     yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
 
 
 def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
-    lam, bound, share = float(problem.lam), problem.bound, problem.share
+    lam, parity = float(problem.lam), problem.parity
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        gentler = Newton(small, bound, share, easier, name=f"prepare, lam {easier:.3g}")
+        gentler = Newton(small, parity, easier, name=f"prepare, lam {easier:.3g}")
         yield Stage(gentler, _PREPARE, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if large is not None:
-        yield Stage(Newton(oracle, bound, share, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
+        yield Stage(Newton(oracle, parity, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
 
 
-def _starts_in_a_corner(problem: Problem) -> bool:
-    """Whether rows sit in corners of the simplex, where the dual has no curvature and Newton's steps grow with classes and groups.
+def _net_first(problem: Problem) -> bool:
+    """Whether the interior point is faster than Newton.
 
-    With two groups and few classes Newton is done in half the time all the same.
+    It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups. With
+    two groups and few classes Newton is done in half the time all the same. Where families share cells the face of the answer is harder to
+    find than any system is to solve, and the interior point needs a dozen steps where Newton may need hundreds.
     """
+    if not problem.parity.simple:
+        return problem.rows.labels.size <= _FIRST_ENTRIES
     return problem.rows.merged and (problem.n_classes >= _MANY_CLASSES or (problem.rows.one_hot and problem.n_groups > 2))
 
 
-def _on_face(interior: Interior, state: NewtonState, last: InteriorState) -> Iterator[Floats]:
+def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
     # A product is told to belong to one side where that side is larger; where rounding blurs this, the next guess leans to either.
     for lean in (1.0, 1e3, 1e-3):
         with suppress(np.linalg.LinAlgError):
@@ -82,7 +91,13 @@ def _path(lam: float) -> list[float]:
 
 
 def solve(
-    problem: Problem, oracle: Oracle, *, samples: tuple[Oracle, Oracle] | None = None, tol: float = 1e-10, limits: Limits | None = None
+    problem: Problem,
+    oracle: Oracle,
+    *,
+    samples: tuple[Oracle, Oracle] | None = None,
+    tol: float = 1e-10,
+    limits: Limits | None = None,
+    start: Floats | None = None,
 ) -> Outcome:
     """Solve a problem for its prices.
 
@@ -96,10 +111,15 @@ def solve(
     tol : float
         Residual in units of group means.
     limits : Limits, optional
+    start : ndarray of shape (n_groups, n_classes), optional
+        Prices that are near the answer, such as those of a problem much like this one: Newton goes on from them first.
     """
-    prices = np.zeros((problem.n_groups, problem.n_classes))
+    plan = exact_plan(problem, oracle, samples, tol)
+    if start is not None:
+        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam)), tol, _PATIENCE)], plan)
+    prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
-        outcome = run(exact_plan(problem, oracle, samples, tol), prices, limits or Limits())
-    # Prices have a free constant per class within rounding; the certificate wants sum_s W_s nu_sk = 0.
-    outcome.prices = outcome.prices - problem.share @ outcome.prices
+        outcome = run(plan, prices, limits or Limits())
+    # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
+    outcome.prices = problem.parity.settle(outcome.prices)
     return outcome

@@ -1,0 +1,153 @@
+"""What a user may ask for: families of columns, shapes of bound, how to treat missing values and small groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from r2b.errors import ParameterError
+from r2b.inputs.groups import Groups
+from r2b.parity.epsilon import Epsilon
+
+BoundName = Literal["range", "to_overall", "ratio", "target"]
+FamilyChoice = Literal["crossed", "marginal", "both"]
+Target = str | ArrayLike | Mapping[Any, float]
+SmallGroups = Literal["error", "merge"]
+AbsentGroups = Literal["report", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Groups that must agree with each other: the values of one sensitive column, or the crossings of several.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        Names of sensitive columns.
+    epsilon : float, array-like of shape (L,) or mapping, optional
+        As for :func:`r2b.debias`; what is given there if left out.
+    bound : {"range", "to_overall", "ratio", "target"}, optional
+        Likewise.
+    target : array-like of shape (L,), mapping or "population", optional
+        Likewise.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> people = {"sex": ["f", "f", "m", "m", "f", "m"], "race": ["a", "b", "a", "b", "b", "b"]}
+    >>> families = [r2b.Family("sex", epsilon=0.0), r2b.Family(["sex", "race"], epsilon=0.5)]
+    >>> fair = r2b.debias(["x", "y", "x", "x", "y", "x"], sensitive_features=people, families=families)
+    >>> [family.name for family in fair.certificate.families]
+    ['sex', 'sex x race']
+    """
+
+    columns: str | Sequence[str]
+    epsilon: Epsilon | None = None
+    bound: BoundName | None = None
+    target: Target | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, as a tuple."""
+        return (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Everything asked of the groups, with the defaults of :func:`r2b.debias`, whose parameters these are."""
+
+    epsilon: Epsilon = 0.0
+    bound: BoundName = "range"
+    target: Target | None = None
+    families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
+    missing: Literal["error", "group", "exclude"] = "error"
+    min_group_size: int = 0
+    small_groups: SmallGroups = "error"
+    absent: AbsentGroups = "report"
+    names: Sequence[object] = field(default=())
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.min_group_size, (int, np.integer)) and self.min_group_size >= 0
+        if not whole:
+            raise ParameterError(
+                f"min_group_size is {self.min_group_size!r}.",
+                remedy="Pass the fewest rows a group may have, such as 30; 0 accepts all.",
+                min_group_size=self.min_group_size,
+            )
+        for name, options in (
+            ("bound", get_args(BoundName)),
+            ("missing", ("error", "group", "exclude")),
+            ("small_groups", get_args(SmallGroups)),
+            ("absent", get_args(AbsentGroups)),
+        ):
+            one_of(name, getattr(self, name), options)
+        if self.target is not None and self.bound != "target":
+            raise ParameterError(
+                f"A target is given, but the bound is {self.bound!r}.",
+                remedy="Pass bound='target' as well, or leave the target out.",
+                bound=self.bound,
+            )
+
+
+def one_of(name: str, value: object, options: Sequence[str]) -> None:
+    """Refuse a value that is not among the options."""
+    if not isinstance(value, str) or value not in options:
+        raise ParameterError(f"{name} is {value!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", **{name: value})
+
+
+def families_of(request: Request, groups: Groups) -> list[Family]:
+    """Spell out which families of columns are asked for, in the order of the table's columns.
+
+    Continuous and uncertain attributes cannot be crossed with others: each makes a family of its own.
+
+    Raises
+    ------
+    ParameterError
+        A column that is not there, is named twice, or cannot be crossed.
+    """
+    sensitive = groups.columns[: len(groups.columns) - groups.n_control]
+    kinds = dict(zip(groups.columns, groups.kinds, strict=True))
+    categorical = [name for name in sensitive if kinds[name] == "categorical"]
+    alone = [Family(name) for name in sensitive if kinds[name] != "categorical"]
+    if isinstance(request.families, str):
+        one_of("families", request.families, get_args(FamilyChoice))
+        crossed = [Family(tuple(categorical))] if categorical else []
+        if request.families == "crossed":
+            return crossed + alone
+        marginal = [Family(name) for name in sensitive]
+        return marginal + (crossed if request.families == "both" and len(categorical) > 1 else [])
+    if not isinstance(request.families, Sequence) or not request.families:
+        raise ParameterError(
+            f"families is {request.families!r}.",
+            remedy="Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']].",
+            families=request.families,
+        )
+    families = [each if isinstance(each, Family) else Family(each) for each in request.families]
+    for family in families:
+        _check_columns(family, sensitive, kinds)
+        if family.bound is not None:
+            one_of("bound", family.bound, get_args(BoundName))
+    return families
+
+
+def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, str]) -> None:
+    there = ", ".join(map(repr, sensitive))
+    names = family.names
+    unknown = [name for name in names if name not in sensitive]
+    if unknown or not names:
+        fault = f"names the column {unknown[0]!r}, which sensitive_features does not have" if unknown else "has no columns"
+        raise ParameterError(f"A family {fault}.", remedy=f"Name columns among {there}.", family=names, columns=sensitive)
+    if len(set(names)) < len(names):
+        raise ParameterError(f"The family {names} names a column twice.", remedy="Name each column once.", family=names)
+    uncrossable = [name for name in names if kinds[name] != "categorical"]
+    if uncrossable and len(names) > 1:
+        raise ParameterError(
+            f"The family {names} crosses {uncrossable[0]!r}, which is {kinds[uncrossable[0]]} and has no groups of its own.",
+            remedy=f"Give {uncrossable[0]!r} a family of its own: families=[..., {uncrossable[0]!r}].",
+            family=names,
+            column=uncrossable[0],
+        )

@@ -1,0 +1,274 @@
+"""Settle a request on a table: find the groups of every family, refuse those that cannot be used, give each family its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.basis import fit_basis
+from r2b.errors import InputError, ParameterError, WeightError
+from r2b.families.bounds import bound_of, moment_bound_of, refuse_contradiction
+from r2b.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum
+from r2b.families.request import Family, Request, families_of
+from r2b.inputs.groups import Groups
+from r2b.inputs.mixtures import Mixtures
+from r2b.parity import Bound, Member, Parity, TargetBound
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False)
+class _Built:
+    """One family of one stratum: how it counts cells, and what its groups are called."""
+
+    name: str
+    counting: Counting
+    names: list[Any]
+    design: Floats
+    share: Floats
+    bound: Bound
+
+
+@dataclass(eq=False)
+class _Builder:
+    """What all families of a table share while they are built."""
+
+    request: Request
+    groups: Groups
+    cell_share: Floats
+    cell_means: Floats
+    absent: list[Absent] = field(default_factory=list)
+
+    @property
+    def control(self) -> list[int]:
+        """Places of the control columns."""
+        return list(range(len(self.groups.columns) - self.groups.n_control, len(self.groups.columns)))
+
+    def strata(self) -> list[Stratum]:
+        """Give the strata of the control features; those of a missing value are left out on request."""
+        if not self.control:
+            return [Stratum()]
+        return [stratum for stratum in self._known_strata() if not self._left_out(stratum.columns, stratum.codes)]
+
+    def _left_out(self, columns: Key, codes: Key) -> bool:
+        missing = self.groups.missing_codes
+        return self.request.missing == "exclude" and any(missing[column] == code for column, code in zip(columns, codes, strict=True))
+
+    def spoken(self, columns: Sequence[int], codes: Key) -> str:
+        """Say which values a crossing has."""
+        values = [self.groups.value_name(column, code) for column, code in zip(columns, codes, strict=True)]
+        names = [self.groups.columns[column] for column in columns]
+        return ", ".join(f"{name}={value}" if name else str(value) for name, value in zip(names, values, strict=True))
+
+    def build(self, family: Family, stratum: Stratum) -> _Built | None:
+        """Settle one family in one stratum; None where it has nothing to agree with."""
+        columns = tuple(self.groups.columns.index(name) for name in family.names)
+        where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
+        name = " x ".join(family.names) + where
+        kind = self.groups.kinds[columns[0]]
+        if kind == "continuous":
+            return self._moments(family, columns[0], stratum, name, where)
+        if kind == "membership":
+            counting: Counting = Mixture(columns[0], stratum)
+            names: list[Any] = [f"{group}{where}" for group in self._uncertain(columns[0])]
+        else:
+            crossings = self._crossings(family, columns, stratum, name, where)
+            if crossings is None:
+                return None
+            counting, names = crossings
+        design = counting.design(self.groups)
+        share = self.cell_share @ design
+        self._refuse_weightless(share, design, names)
+        covered = self.cell_share * design.sum(axis=1)
+        population = covered @ self.cell_means / covered.sum()
+        return _Built(name, counting, names, design, share, bound_of(family, self.request, population, name))
+
+    def _uncertain(self, column: int) -> list[str]:
+        mixtures = self.groups.vocabularies[column]
+        assert isinstance(mixtures, Mixtures)
+        start = f"{self.groups.columns[column]}=" if self.groups.columns[column] else ""
+        return [start + group for group in mixtures.groups]
+
+    def _moments(self, family: Family, column: int, stratum: Stratum, name: str, where: str) -> _Built:
+        vocabulary, codes = self.groups.vocabularies[column], self.groups.table[:, column]
+        values = np.asarray(vocabulary.values, np.float64)
+        inside = stratum.of(self.groups) & (codes < len(values))
+        weight = np.bincount(codes[inside], self.cell_share[inside], minlength=len(values))
+        settings = self.groups.settings[column]
+        assert settings is not None
+        basis = fit_basis(values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0])
+        counting = Moments(column, basis, stratum)
+        # Moments are means over the rows of the stratum: the design carries its weight, the share is its own.
+        share = np.full(basis.n_functions, float(weight.sum()))
+        names = [f"{each}{where}" for each in basis.names]
+        bound = moment_bound_of(family, self.request, self.cell_means.shape[1], family.names[0])
+        return _Built(name, counting, names, counting.design(self.groups), share, bound)
+
+    def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
+        everyone = sorted({tuple(row) for row in self.groups.table[:, list(columns)].tolist()})
+        inside = self.groups.table[stratum.of(self.groups)][:, list(columns)]
+        here = {tuple(row) for row in inside.tolist()}
+        counted = [key for key in everyone if key in here and not self._left_out(columns, key)]
+        if stratum.columns:
+            self._note_absent(family, columns, stratum, [key for key in everyone if key not in here and not self._left_out(columns, key)])
+            bound = self.request.bound if family.bound is None else family.bound
+            if len(counted) < 2 and bound != "target":
+                return None
+        if not counted:
+            raise InputError(
+                f"Every row of the family {name!r} is left out because its value is missing.",
+                remedy="Pass missing='group', or another column.",
+                family=name,
+            )
+        names: list[Any] = [self.spoken(columns, key) for key in counted]
+        place = {key: number for number, key in enumerate(counted)}
+        place.update({key: -1 for key in here if self._left_out(columns, key)})
+        place, names = self._without_small(place, names, Crossings(columns, place, len(names), stratum), name)
+        return Crossings(columns, place, len(names), stratum), [f"{each}{where}" for each in names] if where else names
+
+    def _note_absent(self, family: Family, columns: Key, stratum: Stratum, keys: list[Key]) -> None:
+        where = self.spoken(stratum.columns, stratum.codes)
+        found = [Absent(" x ".join(family.names), where, self.spoken(columns, key)) for key in keys]
+        if found and self.request.absent == "error":
+            raise InputError(
+                f"The stratum {where!r} has no rows of the group {found[0].group!r}.",
+                remedy="Merge strata, or pass absent='report' to leave such groups out of their stratum and list them.",
+                stratum=where,
+                group=found[0].group,
+                absent=[each.group for each in found],
+            )
+        self.absent += found
+
+    def _without_small(self, place: dict[Key, int], names: list[Any], crossings: Crossings, name: str) -> tuple[dict[Key, int], list[Any]]:
+        fewest = int(self.request.min_group_size)
+        if fewest <= 0:
+            return place, names
+        counts = self.groups.counts @ crossings.design(self.groups)
+        small = np.flatnonzero(counts < fewest)
+        if not len(small):
+            return place, names
+        listed = ", ".join(f"{names[group]!r} ({int(counts[group])} rows)" for group in small[:5])
+        if self.request.small_groups == "error":
+            raise InputError(
+                f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}.",
+                remedy="Pass small_groups='merge' to put them together as 'other', or lower min_group_size.",
+                family=name,
+                groups=[names[group] for group in small],
+                counts=[int(counts[group]) for group in small],
+            )
+        together = int(counts[small].sum())
+        if together < fewest:
+            raise InputError(
+                f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}.",
+                remedy="Lower min_group_size, or leave their rows out.",
+                family=name,
+                groups=[names[group] for group in small],
+                counts=[int(counts[group]) for group in small],
+            )
+        kept = [group for group in range(len(names)) if group not in set(small.tolist())]
+        if OTHER in [names[group] for group in kept]:
+            raise InputError(
+                f"The family {name!r} already has a group called {OTHER!r}, so the small groups cannot be merged under this name.",
+                remedy="Rename that value first.",
+                family=name,
+                group=OTHER,
+            )
+        new = {group: number for number, group in enumerate(kept)} | dict.fromkeys(small.tolist(), len(kept))
+        return {key: new.get(group, -1) for key, group in place.items()}, [names[group] for group in kept] + [OTHER]
+
+    def _refuse_weightless(self, share: Floats, members: Array, names: list[Any]) -> None:
+        without = np.flatnonzero(share <= 0)
+        if len(without):
+            group = int(without[0])
+            cells = members == group if members.ndim == 1 else members[:, group] > 0
+            raise WeightError(
+                f"The weights of all {self.groups.rows_of(cells)} rows of group {names[group]!r} are zero.",
+                remedy="Give at least one of its rows a positive weight, or drop the group.",
+                group=names[group],
+                count=self.groups.rows_of(cells),
+            )
+
+    def plain(self, family: Family) -> tuple[Families, Parity]:
+        """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
+        groups, name = self.groups, " x ".join(family.names)
+        self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
+        bound = bound_of(family, self.request, self.cell_share @ self.cell_means, name)
+        families = Families.of_cells(groups, name, bound, self.cell_share)
+        return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
+
+    def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
+        """Put families side by side."""
+        ends = np.cumsum([len(each.names) for each in built]).tolist()
+        members = tuple(Member(each.name, slice(end - len(each.names), end), each.bound) for each, end in zip(built, ends, strict=True))
+        design = np.concatenate([each.design for each in built], axis=1)
+        left_out = float(self.cell_share[~design.any(axis=1)].sum())
+        share = np.concatenate([each.share for each in built])
+        names = np.array([name for each in built for name in each.names])
+        names.flags.writeable = False
+        strata = self._known_strata()
+        families = Families(members, tuple(each.counting for each in built), names, share, strata, tuple(self.absent), left_out)
+        return families, Parity(members, names, share, self.cell_share, design)
+
+    def _known_strata(self) -> tuple[Stratum, ...]:
+        if not self.control:
+            return (Stratum(),)
+        found = sorted({tuple(row) for row in self.groups.table[:, self.control].tolist()})
+        return tuple(Stratum(tuple(self.control), codes) for codes in found)
+
+
+def resolve(request: Request, groups: Groups, cell_weight: Floats, cell_means: Floats) -> tuple[Families, Parity]:
+    """Settle what is asked on a table.
+
+    Parameters
+    ----------
+    request : Request
+    groups : Groups
+        The table's cells.
+    cell_weight : ndarray of shape (n_cells,)
+    cell_means : ndarray of shape (n_cells, n_classes)
+        Mean of the labels that came in, by cell.
+
+    Returns
+    -------
+    families : Families
+        To keep, and to read new rows with.
+    parity : Parity
+        The constraint, for the solver.
+
+    Raises
+    ------
+    ParameterError
+        A family, a bound or a target that cannot be.
+    InputError
+        Groups too small, absent or without weight.
+    """
+    builder = _Builder(request, groups, cell_weight / cell_weight.sum(), cell_means)
+    wanted = families_of(request, groups)
+    if _cells_are_groups(request, groups, wanted):
+        return builder.plain(wanted[0])
+    built: list[_Built] = []
+    for stratum in builder.strata():
+        here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
+        everyone = [each for each in here if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]
+        refuse_contradiction([(each.name, each.bound) for each in everyone if isinstance(each.bound, TargetBound)], request.names)
+        built += here
+    if not built:
+        raise ParameterError(
+            "No stratum of the control features has two groups, so there is nothing to compare.",
+            remedy="Use fewer control features, or coarser ones.",
+            control_features=groups.columns[len(groups.columns) - groups.n_control :],
+        )
+    return builder.joined(built)
+
+
+def _cells_are_groups(request: Request, groups: Groups, wanted: list[Family]) -> bool:
+    whole = len(wanted) == 1 and wanted[0].names == groups.columns and set(groups.kinds) == {"categorical"}
+    left_out = request.missing == "exclude" and any(code is not None for code in groups.missing_codes)
+    return whole and not groups.n_control and not left_out and request.min_group_size <= 0

@@ -1,0 +1,264 @@
+"""One table read and merged once, to be solved as often as asked: for one bound, along a path of them, or for several to compare."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.certificate import Certificate, certify
+from r2b.errors import InputError, NotSolvedWarning, ParameterError
+from r2b.families import Families, Request, resolve
+from r2b.families.request import one_of
+from r2b.inputs import Dataset, read
+from r2b.merge import MergeChoice, Rows, merge
+from r2b.oracle import MemoryOracle
+from r2b.oracle.memory import KernelChoice
+from r2b.parity import Parity, TargetBound
+from r2b.problem import Problem
+from r2b.solution import FairLabels
+from r2b.solvers import Limits, Outcome, Progress, Status, solve
+from r2b.solvers.agreement import most_agreement
+
+Floats = NDArray[np.float64]
+Objective = Literal["distance", "agreement"]
+
+_ROUNDING = 1e-12
+_MOST_PLAUSIBLE = 1000
+_TIED = 1e-9  # difference in worth below which a class counts as no worse than another
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve, whatever is solved; parameters of :func:`r2b.debias`."""
+
+    lam: float = 1.0
+    objective: Objective = "distance"
+    tol: float = 1e-10
+    max_iter: int = 1000
+    time_limit: float | None = None
+    progress: Callable[[Progress], object] | None = None
+    merge_rows: MergeChoice = "auto"
+    kernel: KernelChoice = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        positive = "Pass a number above 0, or leave it out for the default."
+        whole = "Pass a whole number, or leave it out for the default."
+        limit, threads = self.time_limit, self.threads
+        checks = [
+            ("tol", isinstance(self.tol, Real) and 0 < float(self.tol) < math.inf, positive),
+            ("max_iter", isinstance(self.max_iter, Integral) and int(self.max_iter) >= 0, whole),
+            ("time_limit", limit is None or (isinstance(limit, Real) and float(limit) > 0), positive),
+            ("threads", threads is None or (isinstance(threads, Integral) and int(threads) >= 1), whole),
+            ("lam", isinstance(self.lam, (int, float, np.number)) and 0 < float(self.lam) < math.inf, _LAM),
+        ]
+        for name, right, remedy in checks:
+            if not right:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}.", remedy=remedy, **{name: getattr(self, name)})
+        for name, options in (("merge_rows", MergeChoice), ("kernel", KernelChoice), ("objective", Objective)):
+            one_of(name, getattr(self, name), get_args(options))
+
+
+_LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A table, what is asked of its groups, and the means to solve it.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    rows : Rows
+        Merged; their labels are what each class is worth to a row.
+    oracle : MemoryOracle
+    before : ndarray of shape (n_cells, n_classes)
+        Cell means of the labels that came in.
+    families : Families
+    parity : Parity
+    settings : Settings
+    costs : ndarray of shape (n_classes, n_classes) or None
+    """
+
+    dataset: Dataset
+    rows: Rows
+    oracle: MemoryOracle
+    before: Floats
+    families: Families
+    parity: Parity
+    settings: Settings = field(default_factory=Settings)
+    costs: Floats | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
+        """Merge a table and settle what is asked of it."""
+        _refuse_scores(dataset)
+        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
+        rows = merge(dataset, settings.merge_rows)
+        prices = None if costs is None else _costs(costs, dataset.n_classes)
+        truth = None
+        if prices is not None:
+            truth, rows = rows.labels, replace(rows, labels=rows.labels @ -prices)
+        if settings.objective == "agreement" and dataset.labels.is_soft:
+            raise ParameterError(
+                "The objective is agreement, but the labels are probabilities: there is no label to keep.",
+                remedy="Pass class labels, or use the distance with a small lam, such as 0.05.",
+                objective=settings.objective,
+            )
+        oracle = MemoryOracle(rows, settings.kernel, settings.threads, truth)
+        before = oracle.label_means()
+        families, parity = resolve(request, dataset.groups, rows.group_weight, before)
+        return cls(dataset, rows, oracle, before, families, parity, settings, prices)
+
+    def problem(self, parity: Parity) -> Problem:
+        """Give the problem under a bound of this shape."""
+        lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
+        return Problem(self.rows, parity, lam)
+
+    def solve(self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3) -> FairLabels:
+        """Solve for the bound asked for, or another of the same shape, from given prices on."""
+        parity = self.parity if parity is None else parity
+        problem = self.problem(parity)
+        still = self._nothing_to_do(problem)
+        table = answers = None
+        if still is not None:
+            outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
+        elif problem.lam == 0:
+            outcome, answers = self._agree(problem)
+            table = self._table(answers, parity.shifts(outcome.prices))
+        else:
+            limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
+            outcome = solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+        proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
+        status = _borne_out(outcome, proof)
+        if not status.ok:
+            message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
+            warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
+        return FairLabels(
+            schema=self.dataset.schema,
+            families=replace(self.families, members=parity.members),
+            prices=_frozen(outcome.prices),
+            lam=problem.lam,
+            status=status,
+            certificate=proof,
+            residual=outcome.residual,
+            history=tuple(outcome.history),
+            unchanged=still is not None,
+            costs=self.costs,
+            table=table,
+            dataset=self.dataset,
+        )
+
+    def cell_means(self, fair: FairLabels) -> Floats:
+        """Give the means of fair labels by cell."""
+        if fair.unchanged:
+            return self.before
+        problem = self.problem(self.parity)
+        shifts = fair.families.shifts(self.dataset.groups, fair.prices)
+        answers = None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
+        return self.oracle.inspect(shifts, problem.lam, answers=answers).means
+
+    def _agree(self, problem: Problem) -> tuple[Outcome, Floats]:
+        found = most_agreement(problem, self.settings.time_limit)
+        status = Status.SOLVED if found.solved else Status.STALLED
+        return Outcome(found.prices, 0.0 if found.solved else math.inf, status), found.answers
+
+    def _table(self, answers: Floats, shifts: Floats) -> Floats:
+        """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
+        n_classes = shifts.shape[1]
+        worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
+        best = worth >= worth.max(axis=2, keepdims=True) - _TIED
+        stays = np.einsum("jkk->jk", best)[:, :, None]
+        # A row that is indifferent keeps its label where it can, and is split evenly where it cannot.
+        table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
+        row, label = np.nonzero(self.oracle.labels)
+        table[self.rows.groups[row], label] = answers[row]
+        return table
+
+    def _nothing_to_do(self, problem: Problem) -> Status | None:
+        # The old labels are their own optimum where the objective is the squared distance. For class labels a smaller lam only makes
+        # agreement count for more; for probabilities another lam moves even labels that are fair.
+        dearer = 1.0 if self.costs is None else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
+        keeps = problem.lam <= dearer if not self.dataset.labels.is_soft else problem.lam == 1.0 and self.costs is None
+        if not keeps:
+            return None
+        alone = all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound, TargetBound) for m in problem.parity.members)
+        if alone:
+            return Status.ONE_GROUP
+        # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
+        return Status.ALREADY_FAIR if problem.parity.violation(problem.parity.means(self.before)) <= _ROUNDING else None
+
+
+def open_job(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    normalize: bool = False,
+    request: Request,
+    settings: Settings,
+    costs: Any = None,
+) -> Job:
+    """Read a table, merge it and settle what is asked of it."""
+    dataset = read(
+        y,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        normalize=normalize,
+        missing=request.missing,
+        weightless="allow",
+    )
+    return Job.of(dataset, request, settings, costs)
+
+
+def _borne_out(outcome: Outcome, proof: Certificate) -> Status:
+    return Status.NOT_CERTIFIED if outcome.status is Status.SOLVED and not proof.holds else outcome.status
+
+
+def _refuse_scores(dataset: Dataset) -> None:
+    # One column of scores reads as classes that occur once or twice each; solving for them would take groups x classes^2 numbers.
+    n_classes, n_rows = dataset.n_classes, dataset.n_rows
+    if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
+        raise InputError(
+            f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows.",
+            remedy="If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first.",
+            n_classes=n_classes,
+            n_rows=n_rows,
+        )
+
+
+def _costs(costs: Any, n_classes: int) -> Floats:
+    remedy = f"Pass a {n_classes} x {n_classes} table of what it costs to turn the class of a row into that of a column; 1 is usual."
+    try:
+        table = np.array(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
+    if table.shape != (n_classes, n_classes):
+        raise ParameterError(f"costs has shape {table.shape}, but there are {n_classes} classes.", remedy=remedy, shape=table.shape)
+    diagonal = np.eye(n_classes, dtype=bool)
+    wrong = np.argwhere(np.where(diagonal, table != 0, ~(np.isfinite(table) & (table > 0))))
+    if len(wrong):
+        old, new = (int(place) for place in wrong[0])
+        raise ParameterError(
+            f"It costs {table[old, new]} to turn class {old} into class {new}.",
+            remedy="Keeping a label costs 0, and every change a finite amount above 0.",
+            old=old,
+            new=new,
+            cost=float(table[old, new]),
+        )
+    table.flags.writeable = False
+    return table
+
+
+def _frozen(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array

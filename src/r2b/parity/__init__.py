@@ -1,0 +1,12 @@
+"""What fair means: families of groups, the set of means that a bound allows, its projection, its support function.
+
+This room knows means, weights and prices of groups and cells; it never sees a row.
+"""
+
+from r2b.parity.bands import OverallBound, RangeBound
+from r2b.parity.bounds import Bound, Projected, Sides
+from r2b.parity.constraint import Member, Parity
+from r2b.parity.ratio import RatioBound
+from r2b.parity.target import MomentBound, TargetBound
+
+__all__ = ["Bound", "Member", "MomentBound", "OverallBound", "Parity", "Projected", "RangeBound", "RatioBound", "Sides", "TargetBound"]

@@ -1,0 +1,42 @@
+"""Read the arguments of ``debias`` once, for questions that solve more than one problem with them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from r2b.errors import ParameterError
+from r2b.families import Request
+from r2b.job import Job, Settings, open_job
+
+_DATA = ("sensitive_features", "control_features", "sample_weight", "normalize")
+_REQUEST = tuple(each.name for each in fields(Request) if each.name != "names")
+_SETTINGS = tuple(each.name for each in fields(Settings))
+
+
+def job_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> Job:
+    """Open a job from the keyword arguments of ``debias``.
+
+    Parameters
+    ----------
+    y : array-like
+    options : dict
+        As ``debias`` takes them.
+    decided : tuple of str
+        Options that the question itself decides.
+
+    Raises
+    ------
+    ParameterError
+        An option that ``debias`` does not have, or that the question decides.
+    """
+    known = (*_DATA, *_REQUEST, *_SETTINGS, "costs")
+    for name in options:
+        if name not in known or name in decided:
+            fault = "is what this question answers" if name in decided else "is not an option of debias"
+            offered = ", ".join(option for option in known if option not in decided)
+            raise ParameterError(f"The option {name!r} {fault}.", remedy=f"Choose among {offered}.", option=name)
+    request = Request(**{name: options[name] for name in _REQUEST if name in options})
+    settings = Settings(**{name: options[name] for name in _SETTINGS if name in options})
+    data = {name: options[name] for name in _DATA if name in options}
+    return open_job(y, **data, request=request, settings=settings, costs=options.get("costs"))

@@ -1,0 +1,134 @@
+"""The fewest changed labels: the limit of lambda to 0, a linear programme on merged rows, solved by HiGHS through SciPy.
+
+Its answer is a corner of the feasible set: most rows keep one class, few are split between two. Prices do not tell the answer (a row may be
+indifferent between classes), so it comes with the new label of every merged row; the prices are its proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.errors import MissingExtraError
+from r2b.parity import Parity
+from r2b.problem import Problem
+
+Floats = NDArray[np.float64]
+
+_TOLERANCE = 1e-10  # the smallest that HiGHS takes; corners come out far more accurate
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """An optimal corner and its proof.
+
+    Attributes
+    ----------
+    answers : ndarray of shape (n_rows, n_classes)
+        New label of each of the problem's rows.
+    prices : ndarray of shape (n_groups, n_classes)
+    steps : int
+    message : str
+        What the solver said.
+    solved : bool
+    """
+
+    answers: Floats
+    prices: Floats
+    steps: int
+    message: str
+    solved: bool
+
+
+def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreement:
+    """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity.
+
+    Raises
+    ------
+    MissingExtraError
+        SciPy is not installed.
+    """
+    try:
+        from scipy import sparse
+        from scipy.optimize import linprog
+    except ImportError as cause:
+        raise MissingExtraError(
+            "The agreement objective needs SciPy, which is not installed.",
+            remedy="Install it with: pip install 'r2b[agreement]', or use the distance with a small lam, such as 0.05.",
+            library="scipy",
+        ) from cause
+    rows, parity = problem.rows, problem.parity
+    n_rows, n_classes = rows.labels.shape
+    weight = np.ones(n_rows) if rows.weight is None else rows.weight
+    weight = weight / weight.sum()
+    sides = _sides(parity, n_classes)
+    n_entries, n_levels = n_rows * n_classes, len(parity.members) * n_classes
+    # Unknowns: the rows' labels, then one level per family and class. Group rows are scaled by share, so that their duals are prices.
+    sums = sparse.kron(sparse.csr_array((parity.matrix[rows.groups] * weight[:, None]).T), sparse.eye_array(n_classes), format="csr")
+
+    def moving(slope: Floats) -> Any:
+        return sparse.csr_array((slope, (np.arange(len(slope)), sides.level)), shape=(len(slope), n_levels))
+
+    upper = sparse.hstack([sums, -moving(sides.high_slope)], format="csr")[sides.bounded]
+    lower = sparse.hstack([-sums, moving(sides.low_slope)], format="csr")[sides.bounded]
+    each_row = sparse.hstack([sparse.kron(sparse.eye_array(n_rows), np.ones((1, n_classes))), sparse.csr_array((n_rows, n_levels))])
+    # A level that is the mean of its family's groups: share-weighted sums of the groups less what the level says they are.
+    family = sparse.csr_array((np.ones(len(sides.level)), (sides.level, np.arange(len(sides.level)))), shape=(n_levels, len(sides.level)))
+    mean = sparse.hstack([family @ sums, -sparse.diags_array(sides.total)], format="csr")[sides.tied]
+    found = linprog(
+        np.concatenate([-(weight[:, None] * rows.labels).ravel(), np.zeros(n_levels)]),
+        A_ub=sparse.vstack([upper, lower]),
+        b_ub=np.concatenate([sides.high[sides.bounded], -sides.low[sides.bounded]]),
+        A_eq=sparse.vstack([each_row, mean]),
+        b_eq=np.concatenate([np.ones(n_rows), np.zeros(len(sides.tied))]),
+        bounds=[(0.0, None)] * n_entries + [(None, None)] * n_levels,
+        method="highs",
+        options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE} | _limit(time_limit),
+    )
+    if found.x is None:
+        return Agreement(
+            rows.labels.astype(np.float64), np.zeros((parity.n_groups, n_classes)), int(found.nit or 0), str(found.message), False
+        )
+    answers = np.maximum(found.x[:n_entries].reshape(n_rows, n_classes), 0.0)
+    answers /= answers.sum(axis=1, keepdims=True)
+    charge = np.zeros(parity.n_groups * n_classes)
+    duals = -np.asarray(found.ineqlin.marginals)
+    charge[sides.bounded] = duals[: len(sides.bounded)] - duals[len(sides.bounded) :]
+    prices = parity.settle(charge.reshape(parity.n_groups, n_classes))
+    return Agreement(answers, prices, int(found.nit), str(found.message), bool(found.success))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """The bounds of all families side by side, one entry per group and class, scaled by the group's share."""
+
+    low: Floats
+    high: Floats
+    low_slope: Floats
+    high_slope: Floats
+    level: NDArray[np.intp]
+    bounded: NDArray[np.intp]
+    total: Floats
+    tied: NDArray[np.intp]
+
+
+def _sides(parity: Parity, n_classes: int) -> _Sides:
+    columns: dict[str, list[Floats]] = {name: [] for name in ("low", "high", "low_slope", "high_slope")}
+    level, total, tied = [], np.zeros((len(parity.members), n_classes)), np.zeros((len(parity.members), n_classes), dtype=bool)
+    for number, member in enumerate(parity.members):
+        sides, share = member.bound.sides(), parity.share[member.groups]
+        for name, parts in columns.items():
+            parts.append(share[:, None] * getattr(sides, name))
+        level.append(np.broadcast_to(number * n_classes + np.arange(n_classes), (len(share), n_classes)))
+        total[number] = share.sum()
+        tied[number] = sides.level == "mean"
+    flat = {name: np.concatenate(parts).ravel() for name, parts in columns.items()}
+    bounded = np.flatnonzero(np.isfinite(flat["high"]) & np.isfinite(flat["low"]))
+    return _Sides(**flat, level=np.concatenate(level).ravel(), bounded=bounded, total=total.ravel(), tied=np.flatnonzero(tied.ravel()))
+
+
+def _limit(time_limit: float | None) -> dict[str, float]:
+    return {} if time_limit is None else {"time_limit": time_limit}
