@@ -273,3 +273,20 @@ def test_values_that_do_not_fit_are_refused(place, value, tmp_path):
 def test_no_pickle():
     imported = [node for node in ast.walk(ast.parse(inspect.getsource(storage))) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not {"pickle", "marshal", "shelve", "joblib"} & {name.name.split(".")[0] for node in imported for name in node.names}
+
+
+@pytest.mark.parametrize("case", CASES[:4], ids=lambda case: case.name)
+def test_a_file_of_the_first_version_is_still_read(case, tmp_path):
+    fair = r2b.debias(case.y, **case.arguments)
+    fair.save(tmp_path / "fair.json")
+    content = json.loads((tmp_path / "fair.json").read_text())
+    for name in ("families", "costs", "table"):
+        del content[name]
+    del content["certificate"]["families"]
+    (tmp_path / "fair.json").write_text(json.dumps(content | {"version": 1}))
+    again = r2b.load(tmp_path / "fair.json")
+    assert np.array_equal(again.transform(case.y, sensitive_features=case.groups), fair.soft_labels)
+    assert again.groups.tolist() == fair.groups.tolist() and again.certificate.families == ()
+    assert str(again).splitlines()[2] == str(fair).splitlines()[2]
+    again.save(tmp_path / "again.json")
+    assert np.array_equal(r2b.load(tmp_path / "again.json").prices, fair.prices)

@@ -75,7 +75,7 @@ class ConstraintCost:
         Positive where the bound keeps the class down in this group, negative where it brings it up.
     rate : float
         How fast the objective falls, per unit of weight, as this one mean is let go: the price times the group's share. The squared
-        distance falls twice as fast where lam is 1.
+        distance falls twice as fast where lam is 1. Bounds that hold each other in place bring less when only one is let go.
     """
 
     family: str

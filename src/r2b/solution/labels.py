@@ -167,10 +167,12 @@ class FairLabels:
     def round(self, random_state: RandomState = 0) -> Any:
         """Pick one class per row so that parity survives.
 
-        Without weights every class count of every group is its fair value rounded up or down, so each group mean is within 1/n_s of the
-        optimum, n_s the rows of the group, and parity within 1/n_s + 1/n_t of its certified value. The chance that a row gets a class is
-        its fair probability exactly. With weights whole rows cannot match a mean that closely: each weighted mean is then within
-        (L - 1) times the largest row weight over the group's weight.
+        Without weights every class count of every cell is its fair value rounded up or down, so each group mean is within c/n_s of the
+        optimum, n_s the rows of the group and c its cells (1 where groups are the crossings of all columns), and parity within
+        1/n_s + 1/n_t of its certified value. The chance that a row gets a class is its fair probability exactly. With weights whole rows
+        cannot match a mean that closely: each weighted mean is then within c (L - 1) times the largest row weight over the group's
+        weight. Rows with a continuous or uncertain attribute are rounded in its order, so that every stretch of it keeps its class counts
+        to within L - 1 rows at either end.
 
         Parameters
         ----------

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from r2b.inputs import Dataset
+from r2b.inputs import Dataset, Groups, Mixtures
+from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.lanes import in_order, parts_of
 from r2b.merge import class_weights, joint_codes
@@ -100,6 +101,11 @@ class FairRows:
         if self.unchanged and not data.labels.is_soft:
             return data.labels.array
         picked = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        if set(data.groups.kinds) != {CATEGORICAL}:
+            for strand in _strands(data.groups):
+                weight = None if data.weight is None else data.weight[strand]
+                picked[strand] = round_rows(self._of_rows(strand), rng, weight)
+            return picked
         counts = class_weights(data, ignore_weight=True) if not data.labels.is_soft else None
         for group in range(data.n_groups):
             mine = np.flatnonzero(data.groups.codes == group)
@@ -108,15 +114,12 @@ class FairRows:
                 picked[mine] = assign_counts(data.labels.array[mine], table, rng)
             else:
                 weight = None if data.weight is None else data.weight[mine]
-                picked[mine] = round_rows(self._of_group(group, mine), rng, weight)
+                picked[mine] = round_rows(self._of_rows(mine), rng, weight)
         return picked
 
-    def _of_group(self, group: int, mine: Array) -> Array:
-        labels = self.dataset.labels.array[mine]
-        if not self.dataset.labels.is_soft:
-            table: Array = self.channel[group]
-            return table[labels]
-        return self.response.of_rows(labels, np.full(len(mine), group))
+    def _of_rows(self, mine: Array) -> Array:
+        labels, cells = self.dataset.labels.array[mine], self.dataset.groups.codes[mine]
+        return self.response.of_rows(labels, cells) if self.dataset.labels.is_soft else self.channel[cells, labels]
 
     def expand(self) -> Expansion:
         """Repeat each row for its classes, with weights."""
@@ -148,3 +151,25 @@ class FairRows:
         size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
         for number, block in enumerate(self.blocks(size, np.float64)):
             yield number * size, block
+
+
+def _strands(groups: Groups) -> Iterator[Array]:
+    """Give rows of the same categories together, in the order of what else they have.
+
+    A continuous attribute leaves few rows to a cell. Rounded in its order, rows pass what they lack on to their neighbours, so that every
+    stretch of the attribute keeps its counts and its moments stay where they are.
+    """
+    ranks, fixed = [], np.zeros(groups.n_groups, dtype=np.int64)
+    for column, (vocabulary, kind) in enumerate(zip(groups.vocabularies, groups.kinds, strict=True)):
+        codes = groups.table[:, column]
+        if kind == CATEGORICAL:
+            fixed = fixed * vocabulary.n_codes + codes
+        else:
+            # Distinct values come in order already; distinct mixtures in the order in which they were met.
+            ranks += list(vocabulary.matrix[codes].T[::-1]) if isinstance(vocabulary, Mixtures) else [codes]
+    order = np.lexsort((*ranks, fixed))
+    place = np.empty(groups.n_groups, dtype=np.int64)
+    place[order] = np.arange(groups.n_groups)
+    rows = np.argsort(place[groups.codes], kind="stable")
+    category = fixed[groups.codes[rows]]
+    yield from np.split(rows, np.flatnonzero(category[1:] != category[:-1]) + 1)
