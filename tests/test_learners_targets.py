@@ -143,6 +143,8 @@ def test_features_to_watch_are_compared_with_their_own_labels():
     trained = SoftTargets.of(pd.Series(["a", "b", "a"], index=[2, 0, 1]))
     watched = SoftTargets.of(pd.Series(["b", "b", "a"], index=[0, 1, 2]), like=trained)
     refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}), watched)
+    with pytest.raises(InputError):
+        refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}), trained)
 
 
 @pytest.mark.parametrize(
