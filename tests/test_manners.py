@@ -26,7 +26,7 @@ MAX_LINES = 400
 # A room imports only from rooms before it. A new room takes its place here.
 ORDER = ["errors", "compile", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate", "solvers"]
 ORDER += ["outputs", "solution", "metrics", "explained", "intervals", "chance", "performance", "theory", "datasets", "methods", "job"]
-ORDER += ["api", "questions", "audit", "learners", "sklearn", "report", "experiments", "app", "cli", "demo", "__main__"]
+ORDER += ["api", "questions", "audit", "sklearn", "learners", "tables", "report", "experiments", "app", "cli", "demo", "__main__"]
 # Rooms that may know even less than their place allows: everything they may import.
 ONLY = {"metrics": {"errors", "inputs", "merge"}, "datasets": {"errors"}, "basis": {"errors", "inputs"}}
 # Rooms that must not know some room before them.

@@ -8,8 +8,12 @@ Examples
 ('solved', 0.1)
 """
 
-from r2b import datasets, errors, methods, metrics, performance, theory
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from r2b import errors, metrics
 from r2b.api import debias
+from r2b.audit import Audit, audit
 from r2b.certificate import Certificate
 from r2b.families import Family
 from r2b.inputs import Continuous, Membership
@@ -17,9 +21,13 @@ from r2b.questions import Comparison, Frontier, compare, frontier, smallest_epsi
 from r2b.solution import FairLabels, load
 from r2b.solvers import Progress, Status
 
+if TYPE_CHECKING:
+    from r2b import datasets, explained, methods, performance, theory
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audit",
     "Certificate",
     "Comparison",
     "Continuous",
@@ -29,10 +37,12 @@ __all__ = [
     "Membership",
     "Progress",
     "Status",
+    "audit",
     "compare",
     "datasets",
     "debias",
     "errors",
+    "explained",
     "frontier",
     "load",
     "methods",
@@ -41,3 +51,16 @@ __all__ = [
     "smallest_epsilon",
     "theory",
 ]
+
+# Rooms that a first call to debias does not need; they are half of the time that importing everything would take.
+_WAITING = {"datasets", "explained", "methods", "performance", "theory"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WAITING:
+        return import_module(f"r2b.{name}")
+    raise AttributeError(f"module 'r2b' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -99,7 +99,7 @@ class Job:
     @classmethod
     def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
         """Merge a table and settle what is asked of it."""
-        _refuse_scores(dataset)
+        refuse_scores(dataset)
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
         rows = merge(dataset, settings.merge_rows)
         prices = None if costs is None else _costs(costs, dataset.n_classes)
@@ -224,8 +224,8 @@ def _borne_out(outcome: Outcome, proof: Certificate) -> Status:
     return Status.NOT_CERTIFIED if outcome.status is Status.SOLVED and not proof.holds else outcome.status
 
 
-def _refuse_scores(dataset: Dataset) -> None:
-    # One column of scores reads as classes that occur once or twice each; solving for them would take groups x classes^2 numbers.
+def refuse_scores(dataset: Dataset) -> None:
+    """Refuse one column of scores, which reads as classes that occur once or twice each: it would take groups x classes^2 numbers."""
     n_classes, n_rows = dataset.n_classes, dataset.n_rows
     if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
         raise InputError(
