@@ -2,8 +2,10 @@
 
 Find d (groups x classes) and levels l (classes) such that, with M_s symmetric positive definite,
 
-    (M_s d_s)_k = r_sk + l_k    where ``free[s, k]``,      d_sk = 0 elsewhere,
-    sum_s W_s d_sk = b_k        for every class k with a free entry.
+    (M_s d_s)_k = r_sk + g_sk l_k          where ``free[s, k]``,      d_sk = 0 elsewhere,
+    sum_s W_s g_sk d_sk + o_k l_k = b_k    for every class k with a free entry.
+
+For the paper's bound all slopes g are 1 and o is 0.
 
 Eliminating the groups leaves one L x L system for the levels.
 """
@@ -45,9 +47,13 @@ class LevelSystem:
         The matrices M_s; overwritten.
     free : ndarray of bool, shape (n_groups, n_classes)
     weight : ndarray of shape (n_groups,)
+    slope : ndarray of shape (n_groups, n_classes), optional
+    corner : ndarray of shape (n_classes,), optional
     """
 
-    def __init__(self, blocks: Floats, free: NDArray[np.bool_], weight: Floats) -> None:
+    def __init__(
+        self, blocks: Floats, free: NDArray[np.bool_], weight: Floats, slope: Floats | None = None, corner: Floats | None = None
+    ) -> None:
         if not free.all():
             blocks *= free[:, :, None]
             blocks *= free[:, None, :]
@@ -56,26 +62,41 @@ class LevelSystem:
         self.inverse = _inverses(blocks)
         self.free = free
         self.weight = weight
-        self.unused = ~free.any(axis=0)
+        self.slope, self.corner = slope, corner
+        self.unused = ~free.any(axis=0) if slope is None else ~(free & (slope != 0)).any(axis=0)
         apart = self.inverse if free.all() else self.inverse * (free[:, :, None] & free[:, None, :])
-        schur = np.tensordot(weight, apart, axes=1)
+        schur = np.tensordot(weight, apart if slope is None else apart * slope[:, :, None] * slope[:, None, :], axes=1)
+        if corner is not None:
+            np.einsum("kk->k", schur)[:] += corner
         schur[self.unused, self.unused] = 1.0
         self.levels = np.asarray(np.linalg.inv(schur), dtype=np.float64)
 
     def solve(self, right: Floats, balance: Floats) -> Floats:
         """Return d for right-hand sides r (groups x classes) and b (classes)."""
+        return self.solve_with_levels(right, balance)[0]
+
+    def solve_with_levels(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        """Return d and l."""
         d, levels = self._solve(right, balance)
         # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
         for _ in range(_REFINEMENTS):
-            more, lift = self._solve(right + levels - _products(self.blocks, d), balance - self.weight @ d)
+            missing = balance - self._added(d) - (0.0 if self.corner is None else self.corner * levels)
+            more, lift = self._solve(right + self._sloped(levels) - _products(self.blocks, d), missing)
             d, levels = d + more, levels + lift
-        return d
+        return d, levels
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         own = self._apply(right)
-        missing = np.where(self.unused, 0.0, balance - self.weight @ own)
+        missing = np.where(self.unused, 0.0, balance - self._added(own))
         levels: Floats = self.levels @ missing
-        return own + self._apply(np.broadcast_to(levels, right.shape)), levels
+        return own + self._apply(np.broadcast_to(self._sloped(levels), right.shape)), levels
+
+    def _sloped(self, levels: Floats) -> Floats:
+        return levels if self.slope is None else self.slope * levels
+
+    def _added(self, d: Floats) -> Floats:
+        added: Floats = self.weight @ (d if self.slope is None else self.slope * d)
+        return added
 
     def _apply(self, right: Floats) -> Floats:
         return _products(self.inverse, np.where(self.free, right, 0.0)) * self.free

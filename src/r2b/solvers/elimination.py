@@ -1,9 +1,4 @@
-"""The dense system that is left when rows and slacks are eliminated: prices and levels of one component of a general constraint.
-
-With d prices and c levels (one for each class of a family that has one), for symmetric G and in the product weighted by the shares:
-
-    (G / share + 1/theta) d + slope c = r,        sum share (slope d) - omega c = b.
-"""
+"""A general constraint entry by entry, and the curvature of its groups' means that rows leave when they are eliminated."""
 
 from __future__ import annotations
 
@@ -13,14 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.parity import Parity
+from r2b.parity.bounds import Level
 from r2b.solvers.rows import RowSide
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_REFINEMENTS = 2
 _FEW_ROWS = 4  # rows per cell below which cells save no work
 _CHUNK = 1 << 22  # entries of the rows' factors that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """Groups that constrain each other.
+
+    Attributes
+    ----------
+    groups : ndarray of int
+    disjoint : bool
+        They share no cell and are joined by levels to find, if at all: what rows leave is one block per group.
+    """
+
+    groups: NDArray[np.intp]
+    disjoint: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +48,7 @@ class Layout:
         theirs. Where the mean's band is closed all means are equal, and any level will do.
     total : ndarray of shape (n_families,)
         Sum of the shares of a family.
+    components : list of Component
     """
 
     low: Floats
@@ -51,6 +62,7 @@ class Layout:
     leveled: Flags
     averaged: Flags
     total: Floats
+    components: list[Component]
 
 
 def layout_of(parity: Parity) -> Layout:
@@ -81,28 +93,54 @@ def layout_of(parity: Parity) -> Layout:
         leveled=bound & (level != "none") & ~averaged,
         averaged=averaged,
         total=total,
+        components=_components(parity, family, [side.level for side in sides]),
     )
 
 
-def fold(rows: RowSide, parity: Parity, d: Floats, d_sum: Floats) -> list[Floats]:
+def _components(parity: Parity, family: NDArray[np.intp], levels: list[Level]) -> list[Component]:
+    """Unlike those of the constraint, these part groups that share a family but neither a cell nor a level."""
+    touching = (parity.matrix != 0).astype(np.float64)
+    shared = touching.T @ touching > 0
+    moving = np.array([level != "none" for level in levels])[family]
+    joined = shared | ((family[:, None] == family) & moving) | np.eye(parity.n_groups, dtype=bool)
+    label = np.arange(parity.n_groups)
+    while (nearest := np.where(joined, label, parity.n_groups).min(axis=1)).tolist() != label.tolist():
+        label = nearest
+    parts = [np.flatnonzero(label == each) for each in np.unique(label)]
+    mean = np.array([level == "mean" for level in levels])[family]
+    return [Component(part, bool((shared[np.ix_(part, part)].sum(axis=1) <= 1).all() and not mean[part].any())) for part in parts]
+
+
+def fold(rows: RowSide, parity: Parity, components: list[Component], d: Floats, d_sum: Floats) -> list[Floats]:
     """Give ``sum_i w_i b_ig b_ih (D - D 1 1' D / 1' D 1)`` for each component, b_i the row of the design for the cell of row i.
 
     Returns
     -------
-    list of ndarray of shape (n, n_classes, n, n_classes)
+    list of ndarray of shape (n, n_classes, n, n_classes); of disjoint components (n, n_classes, n_classes), for g = h alone
     """
-    if len(d) < _FEW_ROWS * rows.n_cells:
-        return [_row_by_row(rows, parity.matrix[:, groups], d, d_sum) for groups in parity.components]
     n_classes = d.shape[1]
-    flat = rows.blocks(d, d_sum).reshape(rows.n_cells, -1)
-    return [_cell_by_cell(parity.matrix[:, groups], parity.cell_share, flat, n_classes) for groups in parity.components]
+    blocks: Floats | None = None
+    if len(d) >= _FEW_ROWS * rows.n_cells:
+        blocks = (rows.blocks(d, d_sum) * parity.cell_share[:, None, None]).reshape(rows.n_cells, -1)
+    parts = []
+    for component in components:
+        design = parity.matrix[:, component.groups]
+        if blocks is None:
+            spread = [design[:, g : g + 1] for g in range(design.shape[1])] if component.disjoint else [design]
+            folded = [_row_by_row(rows, column, d, d_sum) for column in spread]
+            parts.append(np.stack([block[0, :, 0, :] for block in folded]) if component.disjoint else folded[0])
+        elif component.disjoint:
+            parts.append(((design**2).T @ blocks).reshape(-1, n_classes, n_classes))
+        else:
+            parts.append(_cell_by_cell(design, blocks, n_classes))
+    return parts
 
 
-def _cell_by_cell(design: Floats, share: Floats, blocks: Floats, n_classes: int) -> Floats:
+def _cell_by_cell(design: Floats, blocks: Floats, n_classes: int) -> Floats:
     n_groups = design.shape[1]
     touched = np.flatnonzero(design.any(axis=1))
     mine = design[touched]
-    pairs = (share[touched, None, None] * mine[:, :, None] * mine[:, None, :]).reshape(len(touched), -1)
+    pairs = (mine[:, :, None] * mine[:, None, :]).reshape(len(touched), -1)
     folded = (pairs.T @ blocks[touched]).reshape(n_groups, n_groups, n_classes, n_classes)
     return np.ascontiguousarray(folded.transpose(0, 2, 1, 3))
 
@@ -121,66 +159,3 @@ def _row_by_row(rows: RowSide, design: Floats, d: Floats, d_sum: Floats) -> Floa
     folded = folded.reshape(n_groups, n_classes, n_groups, n_classes)
     np.einsum("gkhk->ghk", folded)[:] += own
     return folded
-
-
-def centred_block(block: Floats, parity: Parity, layout: Layout, groups: NDArray[np.intp]) -> Floats:
-    """Give the curvature of a component by its entries' own prices, in units where every share is 1.
-
-    Where the level of a band is the mean of its family, an own price is passed on less its mean. Taking it as the unknown, rather than
-    the price of the group, keeps entries inside the band from drowning the curvature.
-    """
-    root = np.sqrt(parity.share[groups])
-    matrix: Floats = block / root[:, None, None, None] / root[None, None, :, None]
-    for f in np.unique(layout.family[groups]):
-        columns = np.flatnonzero(layout.averaged[f])
-        mine = np.flatnonzero(layout.family[groups] == f)
-        if len(columns):
-            part = matrix[mine[:, None], columns]
-            matrix[mine[:, None], columns] = part - root[mine, None, None, None] * np.tensordot(root[mine], part, 1) / layout.total[f]
-            part = matrix[:, :, mine[:, None], columns]
-            mean = np.einsum("g,abgk->abk", root[mine], part)[:, :, None, :] / layout.total[f]
-            matrix[:, :, mine[:, None], columns] = part - root[mine, None] * mean
-    return matrix
-
-
-class ComponentSystem:
-    """Factorise once, solve for several right-hand sides.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m)
-        Symmetric, for the m unknown prices, in units where every share is 1.
-    columns : ndarray of shape (m, l)
-        How the l levels move them.
-    corner : ndarray of shape (l,)
-        What stands on the diagonal for the levels.
-    damping : float
-        Added to the diagonal of the matrix for the factorisation only: solutions are refined against the matrix as it is.
-    """
-
-    def __init__(self, matrix: Floats, columns: Floats, corner: Floats, damping: float = 0.0) -> None:
-        size, levels = columns.shape
-        whole = np.zeros((size + levels, size + levels))
-        whole[:size, :size] = matrix
-        whole[:size, size:] = columns
-        whole[size:, :size] = columns.T
-        whole[np.arange(size, size + levels), np.arange(size, size + levels)] = corner
-        self.size = size
-        # Diagonals differ by twenty orders of magnitude near the end.
-        scale = np.ones(size + levels)
-        scale[:size] = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix), damping))
-        scale[size:] = 1.0 / np.sqrt(np.maximum(np.square(scale[:size, None] * columns).sum(axis=0), np.abs(corner)))
-        self.whole = whole
-        damped = whole
-        if damping:
-            damped = whole.copy()
-            damped[np.arange(size), np.arange(size)] += damping
-        self.inverse = scale[:, None] * np.linalg.inv(scale[:, None] * damped * scale) * scale
-
-    def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
-        """Return prices and levels."""
-        wanted = np.concatenate([right, balance])
-        found = self.inverse @ wanted
-        for _ in range(_REFINEMENTS):
-            found += self.inverse @ (wanted - self.whole @ found)
-        return found[: self.size], found[self.size :]

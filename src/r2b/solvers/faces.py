@@ -6,15 +6,21 @@ their mean.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b.parity import Parity
 from r2b.solvers.central import FACE_DAMPING
-from r2b.solvers.elimination import ComponentSystem, Layout, centred_block
+from r2b.solvers.elimination import Layout
+from r2b.solvers.systems import Conditions, system_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+# Families that imply each other leave prices a choice. Basis functions that nearly do leave curvature hardly larger than this.
+_SHARED_DAMPING = 1e-11
 
 
 class Face:
@@ -46,47 +52,42 @@ class Face:
         Parameters
         ----------
         folded : list of ndarray
-            Minus the derivative of the means of each component, times share.
+            Curvature of each component.
         means : ndarray of shape (n_groups, n_classes)
             At the prices ``near``.
         near, own : ndarray of shape (n_groups, n_classes)
             Prices of groups, and those of entries: the same except where they are passed on less their mean.
         lam : float
         """
+        layout, share = self.layout, self.parity.share[:, None]
         exact = np.where(self.clipped, own, 0.0)
-        for groups, block in zip(self.parity.components, folded, strict=True):
-            exact[groups] += self._change(groups, block, means[groups], near[groups], exact[groups], lam)
+        held = Conditions(
+            free=self.clipped,
+            softness=np.zeros_like(own),
+            slope=self.slope,
+            leveled=self.leveled,
+            omega=np.zeros(layout.leveled.shape),
+            damping=FACE_DAMPING / lam,
+        )
+        change = self._passed_on(exact) - near
+        pull = share * self.slope * exact
+        balance = -np.stack([pull[member.groups].sum(axis=0) for member in self.parity.members])
+        reached = means.copy()
+        for component, block in zip(layout.components, folded, strict=True):
+            groups = component.groups
+            moved = np.einsum("gkl,gl->gk" if component.disjoint else "gkhl,hl->gk", block, change[groups])
+            reached[groups] -= moved / share[groups]
+        right = self._passed_on(reached) - self.height
+        for component, block in zip(layout.components, folded, strict=True):
+            mine = held if component.disjoint else replace(held, damping=_SHARED_DAMPING / lam)
+            system = system_of(self.parity, layout, component, block, mine)
+            exact[component.groups] += system.solve(right[component.groups], balance)[0]
         return exact
 
-    def _change(self, groups: NDArray[np.intp], block: Floats, means: Floats, near: Floats, own: Floats, lam: float) -> Floats:
-        layout, share = self.layout, self.parity.share[groups, None]
-        root, clipped = np.sqrt(share), self.clipped[groups]
-        alive = np.flatnonzero(clipped.ravel())
-        if not len(alive):
-            return np.zeros_like(own)
-        matrix = centred_block(block, self.parity, layout, groups).reshape(own.size, own.size)[np.ix_(alive, alive)]
-        columns = []
-        for f in np.unique(layout.family[groups]):
-            leaning = clipped & (layout.family[groups] == f)[:, None]
-            for k in np.flatnonzero(self.leveled[f] & leaning.any(axis=0)):
-                column = np.zeros_like(own)
-                column[:, k] = np.where(leaning[:, k], root[:, 0] * self.slope[groups, k], 0.0)
-                columns.append(column.ravel()[alive])
-        wide = np.stack(columns, axis=1) if columns else np.zeros((len(alive), 0))
-        change = self._passed_on(groups, own) - near
-        reached = means - np.einsum("gkhl,hl->gk", block, change) / share
-        right = root * (self._passed_on(groups, reached) - self.height[groups])
-        system = ComponentSystem(matrix, wide, np.zeros(wide.shape[1]), FACE_DAMPING / lam)
-        found, _ = system.solve(right.ravel()[alive], -wide.T @ (root * own).ravel()[alive])
-        step = np.zeros(own.size)
-        step[alive] = found
-        return np.asarray(step.reshape(own.shape) / root)
-
-    def _passed_on(self, groups: NDArray[np.intp], entries: Floats) -> Floats:
+    def _passed_on(self, entries: Floats) -> Floats:
         """Take away the mean of the family where that is the level."""
-        layout, share, family = self.layout, self.parity.share[groups], self.layout.family[groups]
-        passed = entries.copy()
-        for f in np.unique(family):
-            mine = family == f
-            passed[mine] -= np.where(layout.averaged[f], share[mine] @ entries[mine] / layout.total[f], 0.0)
+        passed, share = entries.copy(), self.parity.share
+        for f, member in enumerate(self.parity.members):
+            mine = member.groups
+            passed[mine] -= np.where(self.layout.averaged[f], share[mine] @ entries[mine] / self.layout.total[f], 0.0)
         return passed

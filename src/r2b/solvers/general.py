@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from r2b.problem import Problem
 from r2b.solvers.central import REGULARISATION, RELEASES, SHY, CentralPath, InteriorState
-from r2b.solvers.elimination import ComponentSystem, centred_block, fold, layout_of
+from r2b.solvers.elimination import fold, layout_of
 from r2b.solvers.faces import Face
 from r2b.solvers.rows import RowGaps, RowPoint, RowSystem, longest
+from r2b.solvers.systems import Conditions, system_of
 
 Floats = NDArray[np.float64]
 
@@ -124,7 +125,7 @@ class GeneralInterior(CentralPath[Point, Infeasibility]):
         """Guess prices that are exact on the face where the iteration ended."""
         at, layout = state.point, self.layout
         cell_means, d, d_sum = self.rows.on_support(at.rows, self.parity.shifts(at.prices), lean)
-        folded = fold(self.rows, self.parity, d, d_sum)
+        folded = fold(self.rows, self.parity, layout.components, d, d_sum)
         means = self.parity.means(cell_means)
         upper = layout.band & (at.p * lean > at.b)
         lower = layout.band & (at.q * lean > at.a)
@@ -160,30 +161,14 @@ class _Linearised:
         # With dm = softness d + slope c + ..., the slope lies between those of the two sides, nearer to that of the tighter one.
         apart = np.where(layout.band, layout.high_slope - layout.low_slope, 0.0)
         self.above, self.below = apart * low / theta, apart * high / theta  # high_slope - slope, slope - low_slope
-        self.slope = layout.high_slope - self.above
-        self.omega = method.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
+        omega = method.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
         self.rows = RowSystem(method.rows, here.rows, off.rows)
-        folded = fold(method.rows, method.parity, self.rows.d, self.rows.d_sum)
-        self.parts = [self._part(groups, block) for groups, block in zip(method.parity.components, folded, strict=True)]
-
-    def _part(self, groups: NDArray[np.intp], block: Floats) -> _Part:
-        method, layout = self.method, self.method.layout
-        root = np.sqrt(method.share[groups])
-        matrix = centred_block(block, method.parity, layout, groups)
-        np.einsum("gkgk->gk", matrix)[:] += self.softness[groups]
-        places = [(f, k) for f in np.unique(layout.family[groups]) for k in np.flatnonzero(layout.leveled[f])]
-        columns = []
-        for f, k in places:
-            column = np.zeros(matrix.shape[:2])
-            column[:, k] = np.where(layout.family[groups] == f, root[:, 0] * self.slope[groups, k], 0.0)
-            columns.append(column.ravel())
-        alive = np.flatnonzero(layout.bound[groups].ravel())
-        size = matrix.shape[0] * matrix.shape[1]
-        flat = matrix.reshape(size, size)
-        flat = flat if len(alive) == size else flat[np.ix_(alive, alive)]
-        wide = np.stack(columns, axis=1)[alive] if columns else np.zeros((len(alive), 0))
-        family, klass = (np.array([place[i] for place in places], dtype=np.intp) for i in (0, 1))
-        return _Part(groups, alive, root, family, klass, ComponentSystem(flat, wide, -self.omega[family, klass]))
+        conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
+        folded = fold(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
+        self.parts = [
+            (component.groups, system_of(method.parity, layout, component, block, conditions))
+            for component, block in zip(layout.components, folded, strict=True)
+        ]
 
     def aim(self, target: float, second_order: Point | None = None) -> Aim:
         """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
@@ -215,23 +200,8 @@ class _Linearised:
         return Point(rows, prices, a, b, p, q, c)
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
-        prices, c = np.zeros_like(right), np.zeros_like(balance)
-        for part in self.parts:
-            scaled = (part.root * right[part.groups]).ravel()[part.alive]
-            found, c[part.family, part.klass] = part.system.solve(scaled, balance[part.family, part.klass])
-            mine = np.zeros(len(part.groups) * right.shape[1])
-            mine[part.alive] = found
-            prices[part.groups] = mine.reshape(len(part.groups), -1) / part.root
-        return prices, c
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """One component: its groups, which of its entries are bounded, the roots of its shares, its levels, its system."""
-
-    groups: NDArray[np.intp]
-    alive: NDArray[np.intp]
-    root: Floats
-    family: NDArray[np.intp]
-    klass: NDArray[np.intp]
-    system: ComponentSystem
+        own, c = np.zeros_like(right), np.zeros_like(balance)
+        for groups, system in self.parts:
+            own[groups], levels = system.solve(right[groups], balance)
+            c += levels
+        return own, c

@@ -16,6 +16,7 @@ from r2b.oracle import Oracle
 from r2b.problem import Problem
 from r2b.solvers.central import CentralPath
 from r2b.solvers.driver import Limits, Outcome, Stage, run
+from r2b.solvers.elimination import layout_of
 from r2b.solvers.general import GeneralInterior
 from r2b.solvers.interior import Interior
 from r2b.solvers.newton import Newton, NewtonState
@@ -24,8 +25,10 @@ Floats = NDArray[np.float64]
 
 _PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
+_WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
+_NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
@@ -36,7 +39,7 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     """Stages that lead to the optimum, in the order in which they are tried."""
     newton = Newton(oracle, problem.parity, float(problem.lam))
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
-    if problem.rows.labels.size <= _NET_ENTRIES:
+    if _net_fits(problem):
         net = [_by_interior(problem, newton, tol, *start) for start in _STARTS]
         attempts = net + attempts if _net_first(problem) else attempts + net
     for attempt in attempts:
@@ -47,7 +50,12 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
 def _by_interior(problem: Problem, newton: Newton, tol: float, middle: float, products: float) -> Iterator[Stage]:
     interior: CentralPath[Any, Any] = (Interior if problem.parity.simple else GeneralInterior)(problem, middle, products)
     yield Stage(interior, 0.0, 100, final=False)
-    yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
+    if not problem.parity.simple:
+        # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
+        yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
+        yield Stage(newton, tol, _POLISH)
+    else:
+        yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
 
 
 def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
@@ -59,6 +67,13 @@ def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     if large is not None:
         yield Stage(Newton(oracle, parity, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
+
+
+def _net_fits(problem: Problem) -> bool:
+    if problem.rows.labels.size > _NET_ENTRIES or problem.parity.simple:
+        return problem.rows.labels.size <= _NET_ENTRIES
+    dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
+    return max(dense, default=0) * problem.n_classes <= _NET_UNKNOWNS
 
 
 def _net_first(problem: Problem) -> bool:
