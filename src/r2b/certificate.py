@@ -75,7 +75,8 @@ class Certificate:
     lower_bound : float
         No labels that meet epsilon have a smaller objective.
     relative_gap : float
-        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms.
+        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or over the dearest change where that is
+        more.
     distance : float
         Mean of ``|x - y|^2``.
     expected_changes : float
@@ -223,7 +224,7 @@ def certify(
         means_before=before,
         objective=size - agreement,
         lower_bound=size - agreement - gap,
-        relative_gap=gap / (size + abs(agreement)),
+        relative_gap=gap / (max(size + abs(agreement), problem.dearest) or 1.0),
         distance=seen.squared_distance,
         expected_changes=seen.moved,
         simplex_violation=seen.simplex_violation,

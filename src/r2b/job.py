@@ -120,7 +120,7 @@ class Job:
     def problem(self, parity: Parity) -> Problem:
         """Give the problem under a bound of this shape."""
         lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
-        return Problem(self.rows, parity, lam)
+        return Problem(self.rows, parity, lam, 0.0 if self.costs is None else float(self.costs.max()))
 
     def solve(self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3) -> FairLabels:
         """Solve for the bound asked for, or another of the same shape, from given prices on."""
@@ -167,8 +167,9 @@ class Job:
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats]:
         found = most_agreement(problem, self.settings.time_limit)
-        status = Status.SOLVED if found.solved else Status.STALLED
-        return Outcome(found.prices, 0.0 if found.solved else math.inf, status), found.answers
+        return Outcome(
+            found.prices, 0.0 if found.status is Status.SOLVED else math.inf, found.status
+        ), self.oracle.labels if found.answers is None else found.answers
 
     def _table(self, answers: Floats, shifts: Floats) -> Floats:
         """Give the channel of every cell: as found for what occurs, else the best response to the prices."""

@@ -24,11 +24,14 @@ class Problem:
     rows : Rows
     parity : Parity
     lam : float
+    dearest : float
+        The most that any label of a row can cost beyond its size; 0 for labels as they are, more where changes have costs.
     """
 
     rows: Rows
     parity: Parity
     lam: float = 1.0
+    dearest: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf):

@@ -66,6 +66,7 @@ class Status(Enum):
     OUT_OF_TIME = "out of time"
     INTERRUPTED = "interrupted"
     STALLED = "stalled"
+    INFEASIBLE = "infeasible"
     NOT_FINITE = "not finite"
     NOT_CERTIFIED = "not certified"
 
@@ -89,6 +90,7 @@ _ADVICE = {
     Status.INTERRUPTED: "The progress callback stopped the run; the certificate says how far these labels are from the optimum.",
     Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "
     "Read the certificate, and if it is not good enough raise lam or tol, or rescale extreme weights.",
+    Status.INFEASIBLE: "No labels are within all of these bounds: raise an epsilon, or ask for fewer families or another target.",
     Status.NOT_FINITE: "The computation left the range of floating point: check for weights or lam of extreme size.",
     Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before use.",
 }
@@ -204,6 +206,9 @@ def _steps(outcome: Outcome) -> int:
 def _look(state: State, stage: Stage, outcome: Outcome, limits: Limits, begun: float) -> Status | None:
     if not np.isfinite(state.residual):
         return Status.NOT_FINITE
+    # An easier problem has the same bounds, so proof from any stage will do.
+    if getattr(state, "infeasible", False):
+        return Status.INFEASIBLE
     if stage.final and state.residual < outcome.residual:
         outcome.prices, outcome.residual = state.prices, state.residual
     if stage.final and state.residual <= stage.tol:

@@ -61,6 +61,7 @@ class NewtonState:
     curvature: Curvature | None
     damping: float = 1e-3
     stalled: bool = False
+    infeasible: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,8 @@ class Newton:
     sample : Oracle, optional
         Where to take the curvature from. An estimate from a sample costs a fraction of a pass and leaves the answer as it is: the residual
         always comes from all rows. Each step then gains a factor of about the square root of the sample's size.
+    dearest : float
+        As in :class:`r2b.problem.Problem`.
     """
 
     oracle: Oracle
@@ -82,6 +85,7 @@ class Newton:
     lam: float
     sample: Oracle | None = None
     name: str = "newton"
+    dearest: float = 0.0
 
     @property
     def gamma(self) -> float:
@@ -150,12 +154,13 @@ class Newton:
         settled = parity.settle(prices)
         unpaid = parity.support(settled) - parity.product(settled, means)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping, stalled=self._proves_infeasible(merit))
+        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping, infeasible=self._proves_infeasible(merit))
 
     def _proves_infeasible(self, merit: float) -> bool:
-        # Minus the envelope bounds the optimum from below, and no labels at all cost more than lam / 2: beyond that none are allowed, and
-        # prices would only grow until they leave floating point.
-        return -merit > 0.5 * self.lam * (1.0 + _BEYOND) + _BEYOND
+        # Minus the envelope bounds the optimum from below, and no labels at all cost more than lam / 2 and the dearest change: beyond that
+        # none are allowed, and prices would only grow until they leave floating point.
+        most = 0.5 * self.lam + self.dearest
+        return -merit > most * (1.0 + _BEYOND) + _BEYOND
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         assert state.curvature is not None

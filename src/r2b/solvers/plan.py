@@ -37,7 +37,7 @@ _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its p
 
 def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
-    newton = Newton(oracle, problem.parity, float(problem.lam))
+    newton = Newton(oracle, problem.parity, float(problem.lam), dearest=problem.dearest)
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _net_fits(problem):
         net = [_by_interior(problem, newton, tol, *start) for start in _STARTS]
@@ -62,10 +62,10 @@ def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     lam, parity = float(problem.lam), problem.parity
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        gentler = Newton(small, parity, easier, name=f"prepare, lam {easier:.3g}")
+        gentler = Newton(small, parity, easier, dearest=problem.dearest, name=f"prepare, lam {easier:.3g}")
         yield Stage(gentler, _PREPARE, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if large is not None:
-        yield Stage(Newton(oracle, parity, lam, large, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
+        yield Stage(Newton(oracle, parity, lam, large, dearest=problem.dearest, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
 
 
@@ -131,7 +131,7 @@ def solve(
     """
     plan = exact_plan(problem, oracle, samples, tol)
     if start is not None:
-        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam)), tol, _PATIENCE)], plan)
+        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), dearest=problem.dearest), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits())
