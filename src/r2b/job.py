@@ -167,9 +167,8 @@ class Job:
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats]:
         found = most_agreement(problem, self.settings.time_limit)
-        return Outcome(
-            found.prices, 0.0 if found.status is Status.SOLVED else math.inf, found.status
-        ), self.oracle.labels if found.answers is None else found.answers
+        outcome = Outcome(found.prices, 0.0 if found.status is Status.SOLVED else math.inf, found.status)
+        return outcome, self.oracle.labels if found.answers is None else found.answers
 
     def _table(self, answers: Floats, shifts: Floats) -> Floats:
         """Give the channel of every cell: as found for what occurs, else the best response to the prices."""

@@ -91,12 +91,8 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
         options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE} | _limit(time_limit),
     )
     if found.x is None:
-        return Agreement(
-            rows.labels.astype(np.float64),
-            np.zeros((parity.n_groups, n_classes)),
-            int(found.nit or 0),
-            _ENDS.get(found.status, Status.STALLED),
-        )
+        nothing = np.zeros((parity.n_groups, n_classes))
+        return Agreement(None, nothing, int(found.nit or 0), _ENDS.get(found.status, Status.STALLED))
     answers = np.maximum(found.x[:n_entries].reshape(n_rows, n_classes), 0.0)
     answers /= answers.sum(axis=1, keepdims=True)
     charge = np.zeros(parity.n_groups * n_classes)
