@@ -209,7 +209,7 @@ def test_small_groups_are_refused_by_name_or_merged() -> None:
     with pytest.raises(InputError, match="sex=d'"):
         audit(y, sensitive_features={"sex": s}, min_group_size=3)
     merged = audit(y, sensitive_features={"sex": s}, min_group_size=3, small_groups="merge", **QUIET).families[0]
-    assert merged.groups == ("sex=f", "sex=m", "other")
+    assert merged.groups == ("sex=f", "sex=m", "sex=other")
     assert merged.rows.tolist() == [10, 10, 3]
     np.testing.assert_allclose(merged.means[2], [2 / 3, 1 / 3])
 

@@ -102,10 +102,16 @@ class Job:
         refuse_scores(dataset)
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
         rows = merge(dataset, settings.merge_rows)
-        prices = None if costs is None else _costs(costs, dataset.n_classes)
+        prices = None if costs is None else _costs(costs, list(request.names))
         truth = None
         if prices is not None:
             truth, rows = rows.labels, replace(rows, labels=rows.labels @ -prices)
+        if settings.objective == "agreement" and settings.lam != 1.0:
+            raise ParameterError(
+                f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none.",
+                remedy="Leave lam out, or use objective='distance'.",
+                lam=settings.lam,
+            )
         if settings.objective == "agreement" and dataset.labels.is_soft:
             raise ParameterError(
                 "The objective is agreement, but the labels are probabilities: there is no label to keep.",
@@ -115,7 +121,15 @@ class Job:
         oracle = MemoryOracle(rows, settings.kernel, settings.threads, truth)
         before = oracle.label_means()
         families, parity = resolve(request, dataset.groups, rows.group_weight, before)
-        return cls(dataset, rows, oracle, before, families, parity, settings, prices)
+        job = cls(dataset, rows, oracle, before, families, parity, settings, prices)
+        if request.missing == "exclude" and families.left_out > 0 and not job.keeps_labels:
+            raise ParameterError(
+                f"Rows without a value are to be left out and keep their labels, but lam is {settings.lam}, which changes every row.",
+                remedy="Pass lam=1, or missing='group', or leave these rows out yourself.",
+                lam=settings.lam,
+                left_out=families.left_out,
+            )
+        return job
 
     def problem(self, parity: Parity) -> Problem:
         """Give the problem under a bound of this shape."""
@@ -182,12 +196,21 @@ class Job:
         table[self.rows.groups[row], label] = answers[row]
         return table
 
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether labels that nothing is asked of stay as they are.
+
+        The old labels are their own optimum where the objective is the squared distance. For class labels a smaller lam only makes
+        agreement count for more; for probabilities another lam moves even labels that are fair.
+        """
+        lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
+        if self.dataset.labels.is_soft:
+            return lam == 1.0 and self.costs is None
+        cheapest = 1.0 if self.costs is None else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
+        return lam <= cheapest
+
     def _nothing_to_do(self, problem: Problem) -> Status | None:
-        # The old labels are their own optimum where the objective is the squared distance. For class labels a smaller lam only makes
-        # agreement count for more; for probabilities another lam moves even labels that are fair.
-        dearer = 1.0 if self.costs is None else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
-        keeps = problem.lam <= dearer if not self.dataset.labels.is_soft else problem.lam == 1.0 and self.costs is None
-        if not keeps:
+        if not self.keeps_labels:
             return None
         alone = all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound, TargetBound) for m in problem.parity.members)
         if alone:
@@ -221,7 +244,10 @@ def open_job(
 
 
 def _borne_out(outcome: Outcome, proof: Certificate) -> Status:
-    return Status.NOT_CERTIFIED if outcome.status is Status.SOLVED and not proof.holds else outcome.status
+    """Let the certificate decide: what it proves is solved, however the last steps went, and nothing else is."""
+    if outcome.status is Status.SOLVED and not proof.holds:
+        return Status.NOT_CERTIFIED
+    return Status.SOLVED if outcome.status in (Status.STALLED, Status.OUT_OF_ITERATIONS) and proof.holds else outcome.status
 
 
 def refuse_scores(dataset: Dataset) -> None:
@@ -236,8 +262,10 @@ def refuse_scores(dataset: Dataset) -> None:
         )
 
 
-def _costs(costs: Any, n_classes: int) -> Floats:
+def _costs(costs: Any, names: list[Any]) -> Floats:
+    n_classes = len(names)
     remedy = f"Pass a {n_classes} x {n_classes} table of what it costs to turn the class of a row into that of a column; 1 is usual."
+    costs = _in_order(costs, names)
     try:
         table = np.array(costs, dtype=np.float64)
     except (TypeError, ValueError):
@@ -257,6 +285,24 @@ def _costs(costs: Any, n_classes: int) -> Floats:
         )
     table.flags.writeable = False
     return table
+
+
+def _in_order(costs: Any, names: list[Any]) -> Any:
+    """Put a table with class names of its own into the order of the classes; without names it is taken as it comes."""
+    if not all(hasattr(costs, part) for part in ("index", "columns", "loc")):
+        return costs
+    rows, columns = costs.index.tolist(), costs.columns.tolist()
+    if rows == columns == list(range(len(rows))) and names != rows:
+        return costs
+    for side, found in (("rows", rows), ("columns", columns)):
+        if sorted(map(str, found)) != sorted(map(str, names)):
+            raise ParameterError(
+                f"The {side} of costs are called {', '.join(map(repr, found[:10]))}, which are not the classes.",
+                remedy=f"Name every class once: {', '.join(map(repr, names[:10]))}{', ...' if len(names) > 10 else ''}.",
+                found=found,
+                classes=names,
+            )
+    return costs.loc[names, names]
 
 
 def _frozen(array: Floats) -> Floats:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from r2b.errors import ParameterError
 from r2b.families.request import BoundName, Family, Request, Target
 from r2b.parity import Bound, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
-from r2b.parity.epsilon import epsilon_per_class, numbers_per_class
+from r2b.parity.epsilon import epsilon_per_class, labelled, numbers_per_class
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def _ratio(epsilon: Floats, population: Floats, names: Sequence[object], name: s
     above = np.flatnonzero((epsilon > 1) & np.isfinite(epsilon))
     if len(above):
         raise ParameterError(
-            f"epsilon is {epsilon[above[0]]} for a ratio, which is at least 0 whatever the labels.",
+            f"epsilon is {epsilon[above[0]]}, but a ratio can fall short of 1 by no more than 1.",
             remedy="Pass the accepted shortfall between 0 and 1: 0.2 asks for four fifths.",
             epsilon=float(epsilon[above[0]]),
         )
@@ -97,6 +97,7 @@ def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floa
                 f"target is {wanted!r}.", remedy="Pass 'population', or one share per class that add up to 1.", target=wanted
             )
         return population
+    wanted = labelled(wanted)
     if np.ndim(cast("Floats", wanted)) == 0 and not hasattr(wanted, "keys"):
         raise ParameterError(f"target is {wanted!r}.", remedy="Pass 'population', or one share per class that add up to 1.", target=wanted)
     target = numbers_per_class("target", wanted, len(population), names)

@@ -46,6 +46,10 @@ class Counting(Protocol):
         """Give what the prices of the family's groups add up to for each cell."""
         ...
 
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells the family counts."""
+        ...
+
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""
         ...
@@ -106,6 +110,10 @@ class Crossings:
         # Looked up, not multiplied: groups can be as many as cells.
         return np.concatenate([prices, np.zeros((1, prices.shape[1]))])[self._places(cells)]
 
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells are in a group."""
+        return self._places(cells) >= 0
+
     def _places(self, cells: Layout) -> NDArray[np.int64]:
         inside = self.stratum.of(cells)
         keys = [tuple(row) for row in cells.table[:, list(self.columns)].tolist()]
@@ -157,6 +165,10 @@ class Mixture:
         matrix = mixtures.matrix[cells.table[:, self.column]]
         return np.asarray(matrix * self.stratum.of(cells)[:, None], dtype=np.float64)
 
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells are in the stratum."""
+        return self.stratum.of(cells)
+
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Give the prices that each cell expects."""
         return np.asarray(self.design(cells) @ prices)
@@ -185,9 +197,13 @@ class Moments:
         """Give the basis functions at the value of each cell; 0 where it is missing."""
         vocabulary, codes = cells.vocabularies[self.column], cells.table[:, self.column]
         counted = np.zeros((len(codes), self.basis.n_functions))
-        known = self.stratum.of(cells) & (codes < len(vocabulary.values))
+        known = self.counted(cells)
         counted[known] = self.basis.evaluate(np.asarray(vocabulary.values, np.float64)[codes[known]])
         return counted
+
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells are in the stratum and have a value."""
+        return self.stratum.of(cells) & (cells.table[:, self.column] < len(cells.vocabularies[self.column].values))
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Give what the moments' prices add up to for each cell."""
@@ -251,6 +267,12 @@ class Families:
             _refuse_unseen(cells, ~known)
         parts = zip(self.members, self.counting, strict=True)
         return np.asarray(sum(counting.shifts(cells, prices[member.groups]) for member, counting in parts))
+
+    def squared(self, cells: Layout, variance: Floats) -> Floats:
+        """Add up variances of cells to those of groups: each counts by the square of its part."""
+        if self.by_cell:
+            return variance
+        return np.concatenate([(counting.design(cells) ** 2).T @ variance for counting in self.counting])
 
     def to_json(self) -> dict[str, Any]:
         """Give the families as plain values that strict JSON can hold; names are left out where groups are the cells."""

@@ -53,7 +53,7 @@ class Family:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns, as a tuple."""
-        return (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
+        return (self.columns,) if isinstance(self.columns, str) else tuple(str(name) for name in self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,9 @@ class Request:
     names: Sequence[object] = field(default=())
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.min_group_size, (int, np.integer)) and self.min_group_size >= 0
+        whole = (
+            isinstance(self.min_group_size, (int, np.integer)) and not isinstance(self.min_group_size, bool) and self.min_group_size >= 0
+        )
         if not whole:
             raise ParameterError(
                 f"min_group_size is {self.min_group_size!r}.",
@@ -114,7 +116,12 @@ def families_of(request: Request, groups: Groups) -> list[Family]:
     categorical = [name for name in sensitive if kinds[name] == "categorical"]
     alone = [Family(name) for name in sensitive if kinds[name] != "categorical"]
     if isinstance(request.families, str):
-        one_of("families", request.families, get_args(FamilyChoice))
+        if request.families not in get_args(FamilyChoice):
+            raise ParameterError(
+                f"families is {request.families!r}.",
+                remedy=f"Pass one of {', '.join(map(repr, get_args(FamilyChoice)))}, or a list of columns: [{request.families!r}].",
+                families=request.families,
+            )
         crossed = [Family(tuple(categorical))] if categorical else []
         if request.families == "crossed":
             return crossed + alone
@@ -126,12 +133,34 @@ def families_of(request: Request, groups: Groups) -> list[Family]:
             remedy="Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']].",
             families=request.families,
         )
-    families = [each if isinstance(each, Family) else Family(each) for each in request.families]
+    families = [_family(each, sensitive) for each in request.families]
     for family in families:
         _check_columns(family, sensitive, kinds)
         if family.bound is not None:
             one_of("bound", family.bound, get_args(BoundName))
+        if family.target is not None and (family.bound or request.bound) != "target":
+            raise ParameterError(
+                f"The family {family.names} has a target, but its bound is {family.bound or request.bound!r}.",
+                remedy="Give it bound='target' as well, or leave the target out.",
+                family=family.names,
+                bound=family.bound or request.bound,
+            )
     return families
+
+
+def _family(each: Any, sensitive: tuple[str, ...]) -> Family:
+    if isinstance(each, Family):
+        return each
+    names = [each] if isinstance(each, (str, int, np.integer)) else each
+    # Names of columns are text; a frame may have had them as numbers.
+    right = isinstance(names, Sequence) and all(isinstance(name, (str, int, np.integer)) and not isinstance(name, bool) for name in names)
+    if not right:
+        raise ParameterError(
+            f"A family is {each!r}, which names no columns.",
+            remedy=f"Name columns among {', '.join(map(repr, sensitive))}, such as [{sensitive[0]!r}], or pass a Family.",
+            family=each,
+        )
+    return Family(tuple(str(name) for name in names))
 
 
 def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.basis import fit_basis
-from r2b.errors import InputError, ParameterError, WeightError
+from r2b.errors import InputError, ParameterError, R2BError, WeightError
 from r2b.families.bounds import bound_of, moment_bound_of, refuse_contradiction
 from r2b.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum
 from r2b.families.request import Family, Request, families_of
@@ -71,13 +71,14 @@ class _Builder:
         """Settle one family in one stratum; None where it has nothing to agree with."""
         columns = tuple(self.groups.columns.index(name) for name in family.names)
         where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
-        name = " x ".join(family.names) + where
+        name = _named(family) + where
         kind = self.groups.kinds[columns[0]]
         if kind == "continuous":
-            return self._moments(family, columns[0], stratum, name, where)
+            return self._moments(family, columns[0], stratum, where)
         if kind == "membership":
             counting: Counting = Mixture(columns[0], stratum)
             names: list[Any] = [f"{group}{where}" for group in self._uncertain(columns[0])]
+            self._refuse_small_mixture(counting, names, name)
         else:
             crossings = self._crossings(family, columns, stratum, name, where)
             if crossings is None:
@@ -96,20 +97,30 @@ class _Builder:
         start = f"{self.groups.columns[column]}=" if self.groups.columns[column] else ""
         return [start + group for group in mixtures.groups]
 
-    def _moments(self, family: Family, column: int, stratum: Stratum, name: str, where: str) -> _Built:
+    def _moments(self, family: Family, column: int, stratum: Stratum, where: str) -> _Built | None:
         vocabulary, codes = self.groups.vocabularies[column], self.groups.table[:, column]
         values = np.asarray(vocabulary.values, np.float64)
         inside = stratum.of(self.groups) & (codes < len(values))
         weight = np.bincount(codes[inside], self.cell_share[inside], minlength=len(values))
+        if stratum.columns and (weight > 0).sum() < 2:
+            # Like a stratum with one group: there is nothing to compare.
+            self._note(stratum, [Absent(_named(family), self.spoken(stratum.columns, stratum.codes), "a second value")])
+            return None
         settings = self.groups.settings[column]
         assert settings is not None
-        basis = fit_basis(values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0])
+        try:
+            basis = fit_basis(values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0])
+        except R2BError as error:
+            if not where:
+                raise
+            problem = f"In the stratum {where.removeprefix(' | ')!r}: {error.problem}"
+            raise type(error)(problem, remedy=error.remedy, **error.facts) from error
         counting = Moments(column, basis, stratum)
         # Moments are means over the rows of the stratum: the design carries its weight, the share is its own.
         share = np.full(basis.n_functions, float(weight.sum()))
         names = [f"{each}{where}" for each in basis.names]
         bound = moment_bound_of(family, self.request, self.cell_means.shape[1], family.names[0])
-        return _Built(name, counting, names, counting.design(self.groups), share, bound)
+        return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound)
 
     def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
         everyone = sorted({tuple(row) for row in self.groups.table[:, list(columns)].tolist()})
@@ -135,7 +146,10 @@ class _Builder:
 
     def _note_absent(self, family: Family, columns: Key, stratum: Stratum, keys: list[Key]) -> None:
         where = self.spoken(stratum.columns, stratum.codes)
-        found = [Absent(" x ".join(family.names), where, self.spoken(columns, key)) for key in keys]
+        self._note(stratum, [Absent(_named(family), where, self.spoken(columns, key)) for key in keys])
+
+    def _note(self, stratum: Stratum, found: list[Absent]) -> None:
+        where = self.spoken(stratum.columns, stratum.codes)
         if found and self.request.absent == "error":
             raise InputError(
                 f"The stratum {where!r} has no rows of the group {found[0].group!r}.",
@@ -163,6 +177,12 @@ class _Builder:
                 groups=[names[group] for group in small],
                 counts=[int(counts[group]) for group in small],
             )
+        # A column with a name shows it with every value, and so with this one.
+        merged = (
+            names[int(small[0])].partition("=")[0] + "=" + OTHER
+            if len(crossings.columns) == 1 and self.groups.columns[crossings.columns[0]]
+            else OTHER
+        )
         together = int(counts[small].sum())
         if together < fewest:
             raise InputError(
@@ -173,21 +193,42 @@ class _Builder:
                 counts=[int(counts[group]) for group in small],
             )
         kept = [group for group in range(len(names)) if group not in set(small.tolist())]
-        if OTHER in [names[group] for group in kept]:
+        if merged in [names[group] for group in kept]:
             raise InputError(
-                f"The family {name!r} already has a group called {OTHER!r}, so the small groups cannot be merged under this name.",
+                f"The family {name!r} already has a group called {merged!r}, so the small groups cannot be merged under this name.",
                 remedy="Rename that value first.",
                 family=name,
-                group=OTHER,
+                group=merged,
             )
         new = {group: number for number, group in enumerate(kept)} | dict.fromkeys(small.tolist(), len(kept))
-        return {key: new.get(group, -1) for key, group in place.items()}, [names[group] for group in kept] + [OTHER]
+        return {key: new.get(group, -1) for key, group in place.items()}, [*(names[group] for group in kept), merged]
+
+    def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
+        counts = self.groups.counts @ counting.design(self.groups)
+        small = np.flatnonzero(counts < self.request.min_group_size)
+        if len(small):
+            listed = ", ".join(f"{names[group]!r} ({counts[group]:.1f} rows)" for group in small[:5])
+            raise InputError(
+                f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {self.request.min_group_size} "
+                f"expected rows: {listed}.",
+                remedy="Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged here.",
+                family=name,
+                groups=[names[group] for group in small],
+                counts=[float(counts[group]) for group in small],
+            )
 
     def _refuse_weightless(self, share: Floats, members: Array, names: list[Any]) -> None:
         without = np.flatnonzero(share <= 0)
         if len(without):
             group = int(without[0])
             cells = members == group if members.ndim == 1 else members[:, group] > 0
+            if not self.groups.rows_of(cells):
+                raise WeightError(
+                    f"No row belongs to group {names[group]!r} with any probability.",
+                    remedy="Leave its column out of the membership.",
+                    group=names[group],
+                    count=0,
+                )
             raise WeightError(
                 f"The weights of all {self.groups.rows_of(cells)} rows of group {names[group]!r} are zero.",
                 remedy="Give at least one of its rows a positive weight, or drop the group.",
@@ -197,7 +238,7 @@ class _Builder:
 
     def plain(self, family: Family) -> tuple[Families, Parity]:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
-        groups, name = self.groups, " x ".join(family.names)
+        groups, name = self.groups, _named(family)
         self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
         bound = bound_of(family, self.request, self.cell_share @ self.cell_means, name)
         families = Families.of_cells(groups, name, bound, self.cell_share)
@@ -208,7 +249,8 @@ class _Builder:
         ends = np.cumsum([len(each.names) for each in built]).tolist()
         members = tuple(Member(each.name, slice(end - len(each.names), end), each.bound) for each, end in zip(built, ends, strict=True))
         design = np.concatenate([each.design for each in built], axis=1)
-        left_out = float(self.cell_share[~design.any(axis=1)].sum())
+        counted = np.any([each.counting.counted(self.groups) for each in built], axis=0)
+        left_out = float(self.cell_share[~counted].sum())
         share = np.concatenate([each.share for each in built])
         names = np.array([name for each in built for name in each.names])
         names.flags.writeable = False
@@ -266,6 +308,11 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, cell_means: F
             control_features=groups.columns[len(groups.columns) - groups.n_control :],
         )
     return builder.joined(built)
+
+
+def _named(family: Family) -> str:
+    """Name a family by its columns; one column without a name has groups all the same."""
+    return " x ".join(family.names) or "groups"
 
 
 def _cells_are_groups(request: Request, groups: Groups, wanted: list[Family]) -> bool:

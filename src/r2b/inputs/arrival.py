@@ -114,6 +114,13 @@ def _start(what: str) -> str:
 
 def _of_library(native: Any, *, what: str) -> Column | Frame | None:
     pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
+    if pandas is not None and isinstance(native, pandas.MultiIndex):
+        raise ShapeError(
+            f"{_start(what)} is an index of {native.nlevels} levels, not a column.",
+            remedy="Pass a frame with one column per level: index.to_frame(index=False).",
+            argument=what,
+            levels=native.nlevels,
+        )
     if pandas is not None and (libraries.is_pandas_index(native) or isinstance(native, pandas.api.extensions.ExtensionArray)):
         native = pandas.Series(native)
     if libraries.is_pandas_series(native):

@@ -103,11 +103,15 @@ class Parity:
 
     @cached_property
     def scale(self) -> float:
-        """The largest factor between the length of prices and that of the shifts they make; 1 for disjoint groups."""
+        """A bound on the factor between the squared lengths of shifts and of the prices they come from; 1 for disjoint groups."""
         if self.design is None:
             return 1.0
-        root = self.design * np.sqrt(self.cell_share)[:, None] / np.sqrt(self.share)
-        return float(np.linalg.norm(root, 2) ** 2)
+        # The largest row sum bounds the largest eigenvalue, and for groups that count cells whole it is that eigenvalue.
+        if (self.design >= 0).all():
+            pairs = self.design.T @ (self.cell_share * self.design.sum(axis=1))
+        else:
+            pairs = np.abs(self.design.T @ (self.cell_share[:, None] * self.design)).sum(axis=1)
+        return float((pairs / self.share).max())
 
     @cached_property
     def components(self) -> list[NDArray[np.intp]]:

@@ -38,6 +38,9 @@ def epsilon_per_class(epsilon: Epsilon, n_classes: int, names: Sequence[object] 
 
 def numbers_per_class(what: str, given: Epsilon, n_classes: int, names: Sequence[object] | None = None) -> Floats:
     """Read one number for all classes, or one per class, as an array of shape (n_classes,)."""
+    if given is None or isinstance(given, (bool, np.bool_)):
+        raise ParameterError(f"{what} is {given}.", remedy="Pass one number such as 0.01, or one per class.", **{what: given})
+    given = labelled(given)
     if isinstance(given, Mapping):
         given = _by_name(what, given, list(range(n_classes)) if names is None else list(names))
     try:
@@ -56,6 +59,15 @@ def numbers_per_class(what: str, given: Epsilon, n_classes: int, names: Sequence
             n_classes=n_classes,
         )
     return np.broadcast_to(values, (n_classes,)).copy()
+
+
+def labelled(given: Any) -> Any:
+    """Give a column with row labels of its own as a mapping by them: numbers with names go by their names, not by position."""
+    index = getattr(given, "index", None)
+    if index is None or not hasattr(given, "to_dict") or not hasattr(index, "tolist"):
+        return given
+    # Row labels 0, 1, 2, ... are what a column has that was given none.
+    return given if index.tolist() == list(range(len(index))) else given.to_dict()
 
 
 def _where(given: Epsilon, place: int, names: Sequence[object] | None) -> str:

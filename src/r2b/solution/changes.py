@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_NOTHING = 1e-9  # of the weight: a flow this small is rounding
+
 
 @dataclass(frozen=True)
 class Change:
@@ -57,7 +59,7 @@ def largest_changes(channel: Floats, weights: Floats, groups: NDArray[Any], clas
     changes = []
     for group, old, new in zip(*np.unravel_index(order, flow.shape), strict=True):
         weight = float(flow[group, old, new])
-        if weight > 0:
+        if weight > _NOTHING * float(weights.sum()):
             share = weight / float(weights[group, old])
             changes.append(Change(groups.tolist()[group], classes.tolist()[old], classes.tolist()[new], weight, share))
     return changes

@@ -162,7 +162,9 @@ class FairLabels:
     @property
     def sampling_deviation(self) -> Floats:
         """Standard deviation of each group mean of ``sample``, of shape (n_groups, n_classes)."""
-        return self._rows().sampling_deviation()
+        variance, total = self._rows().sampling_variance()
+        deviation: Floats = np.sqrt(self.families.squared(self._rows().dataset.groups, variance)) / (self.families.share[:, None] * total)
+        return deviation
 
     def round(self, random_state: RandomState = 0) -> Any:
         """Pick one class per row so that parity survives.

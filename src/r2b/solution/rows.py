@@ -26,6 +26,8 @@ from r2b.solution.response import Response
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_FEW = 1 << 16  # answers that are made at once whatever the number of rows
+
 
 @dataclass(frozen=True, eq=False)
 class FairRows:
@@ -52,6 +54,12 @@ class FairRows:
         return self.response.channel()
 
     @property
+    def _by_table(self) -> bool:
+        """Whether the answers to all pure classes of all cells are fewer than the rows, and so are looked up."""
+        data = self.dataset
+        return not data.labels.is_soft and (data.n_groups * data.n_classes <= max(data.n_rows, _FEW) or self.response.table is not None)
+
+    @property
     def _table(self) -> Floats:
         # One distribution per (cell, class): the row that ``joint_codes`` points at.
         n_classes = self.dataset.n_classes
@@ -59,7 +67,7 @@ class FairRows:
 
     def blocks(self, size: int, dtype: DTypeLike) -> Iterator[Array]:
         """Give the matrix of fair labels ``size`` rows at a time."""
-        table = None if self.dataset.labels.is_soft else self._table.astype(dtype, copy=False)
+        table = self._table.astype(dtype, copy=False) if self._by_table else None
         for start in range(0, self.dataset.n_rows, size):
             stop = min(start + size, self.dataset.n_rows)
             out = np.empty((stop - start, self.dataset.n_classes), dtype)
@@ -70,7 +78,7 @@ class FairRows:
         """Give the whole matrix of fair labels."""
         n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
         out = np.empty((n_rows, n_classes), dtype)
-        table = None if self.dataset.labels.is_soft else self._table.astype(dtype, copy=False)
+        table = self._table.astype(dtype, copy=False) if self._by_table else None
         parts = parts_of(n_rows, max(1, (1 << 18) // n_classes))
         for _ in in_order(lambda part: self._write(out[part], part, table), parts):
             pass
@@ -81,14 +89,13 @@ class FairRows:
             # Codes are in range by construction; "clip" spares NumPy a buffer and a check.
             np.take(table, joint_codes(self.dataset, part.start, part.stop), axis=0, out=out, mode="clip")
             return
-        labels = self.dataset.labels.array[part]
-        out[...] = self.response.of_rows(labels, self.dataset.groups.codes[part])
+        out[...] = self._of_rows(part)
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw one class per row."""
         data = self.dataset
         uniforms = rng.random(data.n_rows)  # one per row, whatever the form of the labels
-        if not data.labels.is_soft:
+        if self._by_table:
             return sample_table(joint_codes(data), self._table, uniforms)
         drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
         for start, block in self._numbered_blocks():
@@ -106,25 +113,27 @@ class FairRows:
                 weight = None if data.weight is None else data.weight[strand]
                 picked[strand] = round_rows(self._of_rows(strand), rng, weight)
             return picked
-        counts = class_weights(data, ignore_weight=True) if not data.labels.is_soft else None
-        for group in range(data.n_groups):
-            mine = np.flatnonzero(data.groups.codes == group)
-            if counts is not None and data.weight is None:
-                table = round_table(counts[group][:, None] * self.channel[group], rng)
+        counts = class_weights(data, ignore_weight=True) if not data.labels.is_soft and data.weight is None else None
+        for mine in _together(data.groups.codes):
+            if counts is not None:
+                cell = data.groups.codes[mine[0]]
+                table = round_table(counts[cell][:, None] * self.channel[cell], rng)
                 picked[mine] = assign_counts(data.labels.array[mine], table, rng)
             else:
                 weight = None if data.weight is None else data.weight[mine]
                 picked[mine] = round_rows(self._of_rows(mine), rng, weight)
         return picked
 
-    def _of_rows(self, mine: Array) -> Array:
+    def _of_rows(self, mine: Array | slice) -> Array:
         labels, cells = self.dataset.labels.array[mine], self.dataset.groups.codes[mine]
-        return self.response.of_rows(labels, cells) if self.dataset.labels.is_soft else self.channel[cells, labels]
+        if self.dataset.labels.is_soft:
+            return self.response.of_rows(labels, cells)
+        return self.channel[cells, labels] if self._by_table else self.response.of_rows(np.eye(self.dataset.n_classes)[labels], cells)
 
     def expand(self) -> Expansion:
         """Repeat each row for its classes, with weights."""
         data = self.dataset
-        if not data.labels.is_soft:
+        if self._by_table:
             return expand_index(joint_codes(data), self._table, data.weight)
         parts = []
         for start, block in self._numbered_blocks():
@@ -134,23 +143,28 @@ class FairRows:
         rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
         return rows, codes, weights
 
-    def sampling_deviation(self) -> Floats:
-        """Give the standard deviation of each group mean of drawn labels, of shape (n_groups, n_classes)."""
+    def sampling_variance(self) -> tuple[Floats, float]:
+        """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight."""
         data = self.dataset
         variance = np.zeros((data.n_groups, data.n_classes))
-        total = np.zeros(data.n_groups)
+        total = 0.0
         for start, block in self._numbered_blocks():
             codes = data.groups.codes[start : start + len(block)]
             weight = np.ones(len(block)) if data.weight is None else data.weight[start : start + len(block)]
             np.add.at(variance, codes, (weight**2)[:, None] * block * (1.0 - block))
-            total += np.bincount(codes, weight, minlength=data.n_groups)
-        deviation: Floats = np.sqrt(variance) / total[:, None]
-        return deviation
+            total += float(weight.sum())
+        return variance, total
 
     def _numbered_blocks(self) -> Iterator[tuple[int, Array]]:
         size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
         for number, block in enumerate(self.blocks(size, np.float64)):
             yield number * size, block
+
+
+def _together(codes: Array) -> list[Array]:
+    """Give the rows of each code that occurs, in order."""
+    rows = np.argsort(codes, kind="stable")
+    return np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1)
 
 
 def _strands(groups: Groups) -> Iterator[Array]:
@@ -172,4 +186,4 @@ def _strands(groups: Groups) -> Iterator[Array]:
     place[order] = np.arange(groups.n_groups)
     rows = np.argsort(place[groups.codes], kind="stable")
     category = fixed[groups.codes[rows]]
-    yield from np.split(rows, np.flatnonzero(category[1:] != category[:-1]) + 1)
+    yield from np.split(rows, np.flatnonzero(np.diff(category)) + 1)

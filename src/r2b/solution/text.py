@@ -62,7 +62,7 @@ def _families(proof: Certificate) -> list[str]:
     for family in shown:
         before, after = float(family.measure_before.max()), float(family.measure.max())
         bound = f"{_MEASURES[family.bound]} {before:.4f} -> {after:.4f}  (epsilon {_bound(family.epsilon)})"
-        lines.append(f"    {family.name or 'groups'}: {bound}")
+        lines.append(f"    {family.name}: {bound}")
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
 
