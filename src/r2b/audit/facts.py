@@ -288,6 +288,12 @@ class Audit:
         n_families = len(self.families) + len(self.continuous)
         return f"<Audit: {self.n_rows:,} rows, {n_families} {'family' if n_families == 1 else 'families'}{worst}>"
 
+    def _repr_html_(self) -> str:
+        from importlib import import_module
+
+        # By name: what a notebook shows is made by a later room, and only there.
+        return str(import_module("r2b.report.notebook").audit_html(self))
+
     def __str__(self) -> str:
         from r2b.audit.text import account
 

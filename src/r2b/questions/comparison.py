@@ -44,6 +44,12 @@ class Comparison:
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(map(repr, self.names))}>"
 
+    def _repr_html_(self) -> str:
+        from importlib import import_module
+
+        # By name: what a notebook shows is made by a later room, and only there.
+        return str(import_module("r2b.report.notebook").comparison_html(self))
+
     def __str__(self) -> str:
         width = max(len(name) for name in self.names)
         lines = [f"{'':{width}}    parity  squared distance  expected changes  proven  also meets"]

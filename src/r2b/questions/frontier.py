@@ -96,6 +96,12 @@ class Frontier(Sequence[Point]):
     def __repr__(self) -> str:
         return f"<Frontier: {len(self)} points, epsilon {self.epsilon.min():.4g} to {self.epsilon.max():.4g}>"
 
+    def _repr_html_(self) -> str:
+        from importlib import import_module
+
+        # By name: what a notebook shows is made by a later room, and only there.
+        return str(import_module("r2b.report.notebook").frontier_html(self))
+
     def __str__(self) -> str:
         lines = ["   epsilon    parity  squared distance  expected changes  proven"]
         for point in self:

@@ -94,6 +94,12 @@ class FairLabels:
         size = f"{len(self.classes)} classes, {len(self.groups)} group{'s' if len(self.groups) > 1 else ''}"
         return f"<FairLabels: {self.status.value}, parity {proof.parity_before:.4f} -> {proof.parity:.4f}, {size}>"
 
+    def _repr_html_(self) -> str:
+        from importlib import import_module
+
+        # By name: what a notebook shows is made by a later room, and only there.
+        return str(import_module("r2b.report.notebook").fair_html(self))
+
     def __str__(self) -> str:
         return account(self)
 

@@ -1,0 +1,62 @@
+"""Take the pictures of report and app for the documentation, from the Adult data inside the package, in headless Chromium.
+
+``python scripts/make_screenshots.py`` writes docs/images/report.png, and app.png where the package has an app.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import r2b
+from r2b.report import gather, to_html
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+WIDTH, HEIGHT, SCALE = 1100, 1500, 1.5
+COMMAND = "r2b audit adult.csv --label education --sensitive sex --sensitive race --html report.html"
+
+sys.path.insert(0, str(ROOT / "tests"))
+import browser  # noqa: E402
+
+
+def report(chromium: browser.Browser) -> Path:
+    adult = r2b.datasets.load_adult()
+    who = {"sex": adult["sex"], "race": adult["race"]}
+    facts = gather(adult["education"], sensitive_features=who, label_name="education", command=COMMAND)
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        page.write_text(to_html(facts), encoding="utf-8")
+        opened = chromium.open(page.as_uri(), width=WIDTH, height=HEIGHT)
+        opened.screenshot(IMAGES / "report.png", whole=False, scale=SCALE)
+        opened.close()
+    return IMAGES / "report.png"
+
+
+def app(chromium: browser.Browser) -> Path | None:
+    """Take the app's picture: ``r2b.app`` knows how it is started and what is worth showing."""
+    if find_spec("r2b.app") is None:
+        return None
+    shoot = getattr(__import__("r2b.app", fromlist=["app"]), "screenshot", None)
+    if shoot is None:
+        return None
+    shoot(chromium, IMAGES / "app.png")
+    return IMAGES / "app.png"
+
+
+def main() -> int:
+    if browser.find() is None:
+        print("chromium is not installed: no pictures were taken.", file=sys.stderr)
+        return 1
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with browser.launch() as chromium:
+        for path in (report(chromium), app(chromium)):
+            if path is not None:
+                print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} kB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

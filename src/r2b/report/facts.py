@@ -1,0 +1,332 @@
+"""Everything a report says, as plain values: measured, solved and proven here, so that rendering has nothing to work out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.audit import Audit, FamilyAudit, audit
+from r2b.certificate import Certificate
+from r2b.errors import ParameterError
+from r2b.inputs import Dataset
+from r2b.inputs.labels import read_labels
+from r2b.inputs.vocabulary import plain_value
+from r2b.intervals import effective_size
+from r2b.merge import class_weights
+from r2b.questions import Frontier
+from r2b.questions.frontier import fair_as_they_are, solved_along
+from r2b.questions.opening import job_of
+from r2b.report.flows import flows_of
+from r2b.report.limits import limits_of
+from r2b.solution import FairLabels
+
+Floats = NDArray[np.float64]
+
+FORMAT, VERSION = "r2b-report", 1
+
+_RARE = 0.05
+_SHARED = ("missing", "min_group_size", "small_groups", "absent")  # options that audit and debias both have
+_ECHOED = (*_SHARED, "bound", "families", "target", "lam", "objective", "tol", "max_iter", "time_limit", "normalize")
+_LISTED = 10  # changes and constraints by name
+
+
+def gather(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    epsilon: Any = 0.01,
+    label_name: str | None = None,
+    command: str | None = None,
+    frontier_points: int = 25,
+    n_permutations: int = 200,
+    n_boot: int = 500,
+    level: float = 0.95,
+    random_state: int = 0,
+    **options: Any,
+) -> dict[str, Any]:
+    """Audit labels, solve for fair ones, ask what that costs, and put all of it into one dictionary of plain values.
+
+    Parameters
+    ----------
+    y, sensitive_features, control_features, sample_weight, epsilon
+        As for :func:`r2b.debias`.
+    label_name : str, optional
+        What the label is called; the name of the column where it has one.
+    command : str, optional
+        The command that made the report, to be shown at its end.
+    frontier_points : int
+        Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
+    n_permutations, n_boot, level, random_state
+        As for :func:`r2b.audit.audit`. The same input and random_state give the same facts: there is no date in them.
+    **options
+        Everything else that :func:`r2b.debias` takes.
+
+    Returns
+    -------
+    dict
+        Strict JSON can hold it. ``format`` and ``version`` say how to read it.
+
+    Raises
+    ------
+    InputError
+        The data cannot be used as they are.
+    ParameterError
+        An argument lies outside its range, or an option does not exist.
+
+    Examples
+    --------
+    >>> facts = gather(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0.1)
+    >>> facts["format"], facts["data"]["rows"], round(facts["change"]["parity_before"], 3), facts["certificate"]["holds"]
+    ('r2b-report', 6, 0.667, True)
+    """
+    name = label_name or _name_of(y)
+    if options.get("normalize"):
+        y = _normalized(y)
+    data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    job = job_of(y, {**data, "epsilon": epsilon, **options})
+    chosen = options.get("families", "both")
+    found = audit(
+        y,
+        **data,
+        families="both" if isinstance(chosen, str) else chosen,
+        n_permutations=n_permutations,
+        n_boot=n_boot,
+        level=level,
+        random_state=random_state,
+        **{option: options[option] for option in _SHARED if option in options},
+    )
+    fair = job.solve(stacklevel=3)
+    path = None
+    if not isinstance(frontier_points, int) or isinstance(frontier_points, bool) or frontier_points < 0:
+        remedy = "Pass how many epsilons to solve for, such as 25, or 0 to leave the cost out."
+        raise ParameterError(f"frontier_points is {frontier_points!r}.", remedy=remedy, frontier_points=frontier_points)
+    if frontier_points:
+        epsilons = _path(fair_as_they_are(job), int(frontier_points), _chosen(fair.certificate))
+        path = Frontier(tuple(solved_along(job, epsilons)), epsilons)
+    settings = {"epsilon": epsilon, **{option: options[option] for option in _ECHOED if option in options}, "random_state": random_state}
+    return facts_of(found, fair, path, label_name=name, command=command, settings=settings)
+
+
+def facts_of(
+    found: Audit,
+    fair: FairLabels,
+    path: Frontier | None = None,
+    *,
+    label_name: str | None = None,
+    command: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Put an audit, fair labels and a frontier that are already there into the dictionary that :func:`gather` gives.
+
+    Parameters
+    ----------
+    found : Audit
+    fair : FairLabels
+        Of the same rows, which it must still have: not one loaded from a file.
+    path : Frontier, optional
+    label_name, command : str, optional
+    settings : mapping, optional
+        What was asked for, to be shown.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    RowsUnavailableError
+        The labels were loaded from a file.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> from r2b.audit import audit
+    >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+    >>> facts = facts_of(audit(y, sensitive_features=sex), r2b.debias(y, sensitive_features=sex, epsilon=0.1))
+    >>> facts["cost"], facts["change"]["status"]
+    (None, 'solved')
+    """
+    from r2b import __version__
+
+    fair.largest_changes(0)  # refuses an object without rows
+    assert fair.dataset is not None
+    data, proof = _data(fair.dataset), fair.certificate
+    facts: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "package": __version__,
+        "label": label_name or "label",
+        "command": command,
+        "settings": _plain(dict(settings or {})),
+        "data": data,
+        "headline": _headline(found, proof),
+        "audit": found.to_json(),
+        "change": _change(fair),
+        "cost": _cost(fair, path, found),
+        "certificate": {**_plain(proof.to_json()), "holds": proof.holds},
+    }
+    facts["limits"] = limits_of(facts)
+    return facts
+
+
+def _name_of(y: Any) -> str | None:
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
+def _normalized(y: Any) -> Any:
+    # The audit takes labels as they are, so they are brought to sums of 1 once, for both.
+    labels = read_labels(y, normalize=True, fewest_classes=1)
+    if not labels.is_soft:
+        return y
+    return {str(plain_value(name)): labels.array[:, k] for k, name in enumerate(labels.vocabulary.values)}
+
+
+def _data(dataset: Dataset) -> dict[str, Any]:
+    labels, groups, weight = dataset.labels, dataset.groups, dataset.weight
+    counts = None if labels.is_soft else class_weights(dataset, ignore_weight=True).sum(axis=0).astype(int).tolist()
+    attributes = [
+        {
+            "name": name,
+            "kind": groups.kinds[j],
+            "role": "sensitive" if j < groups.n_sensitive else "control",
+            "values": len(groups.vocabularies[j].values),
+        }
+        for j, name in enumerate(groups.columns)
+    ]
+    return {
+        "rows": dataset.n_rows,
+        "label_kind": "probabilities" if labels.is_soft else "classes",
+        "classes": [_plain(name) for name in labels.vocabulary.values],
+        "class_rows": counts,
+        "attributes": attributes,
+        "cells": dataset.n_groups,
+        "weights": None
+        if weight is None
+        else {
+            "total": float(weight.sum()),
+            "smallest": float(weight.min()),
+            "largest": float(weight.max()),
+            "effective_rows": float(effective_size(weight)),
+        },
+    }
+
+
+def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
+    """Pick the family farthest beyond chance, and what becomes of it."""
+    if not found.families:
+        return None
+    bounded = {family.name for family in proof.families}
+    worst = max(found.families, key=lambda family: _beyond(family, bounded))
+    largest = worst.largest
+    places = [worst.groups.index(group) for group in largest.groups]
+    after = [float(family.measure.max()) for family in proof.families if family.name == worst.name and family.bound == "range"]
+    chance = worst.chance
+    return {
+        "family": worst.name,
+        "class": _plain(largest.class_name),
+        "groups": list(largest.groups),
+        "means": list(largest.means),
+        "rows": [float(worst.rows[place]) for place in places],
+        "difference": largest.value,
+        "interval": None if worst.interval is None else [worst.interval.low, worst.interval.high],
+        "level": found.level,
+        "chance": None if chance is None else {"mean": chance.mean, "quantile": chance.quantile, "p_value": chance.p_value},
+        "verdict": "not tested" if chance is None else "beyond chance" if chance.p_value <= _RARE else "within chance",
+        "after": after[0] if after else None,
+    }
+
+
+def _beyond(family: FamilyAudit, bounded: set[str]) -> tuple[bool, bool, float]:
+    # Families of many small groups are far apart by chance alone and should not come first for that. Among those beyond chance the ones
+    # that debiasing acts on come first, so that the report follows one family from what was found to what becomes of it.
+    inside = family.name in bounded
+    if family.chance is None:
+        return False, inside, family.parity
+    return family.chance.p_value <= _RARE, inside, family.parity - family.chance.quantile
+
+
+def _change(fair: FairLabels) -> dict[str, Any]:
+    proof = fair.certificate
+    return {
+        "status": fair.status.value,
+        "advice": fair.status.advice,
+        "proven": fair.status.ok,
+        "unchanged": fair.unchanged,
+        "lam": fair.lam,
+        "parity_before": proof.parity_before,
+        "parity": proof.parity,
+        "distance": proof.distance,
+        "expected_changes": proof.expected_changes,
+        "left_out": fair.families.left_out,
+        "groups": [_plain(name) for name in fair.groups],
+        "share": _plain(fair.families.share),
+        **flows_of(fair),
+        "largest": [
+            {"group": _plain(c.group), "old": _plain(c.old), "new": _plain(c.new), "weight": c.weight, "share": c.share}
+            for c in fair.largest_changes(_LISTED)
+        ],
+        "dearest": [
+            {"family": c.family, "group": _plain(c.group), "class": _plain(c.label), "price": c.price, "rate": c.rate}
+            for c in fair.dearest_constraints(_LISTED)
+        ],
+    }
+
+
+def _cost(fair: FairLabels, path: Frontier | None, found: Audit) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    members = fair.certificate.families
+    # One bound on differences: what chance shows can be marked on the same axis.
+    alone = members[0].name if len(members) == 1 and members[0].bound == "range" else None
+    chance = next((family.chance for family in found.families if family.name == alone), None)
+    return {
+        "points": [
+            {
+                "epsilon": point.epsilon,
+                "parity": point.parity,
+                "distance": point.distance,
+                "expected_changes": point.expected_changes,
+                "relative_gap": point.relative_gap,
+                "proven": point.solved,
+            }
+            for point in path
+        ],
+        "chosen": _chosen(fair.certificate),
+        "chance": None if chance is None else chance.quantile,
+        "bounds": sorted({family.bound for family in members}),
+    }
+
+
+def _chosen(proof: Certificate) -> float | None:
+    """Give the epsilon asked for, where it is one number for all families and classes that are bounded."""
+    asked = {float(value) for family in proof.families for value in family.epsilon if np.isfinite(value)}
+    return asked.pop() if len(asked) == 1 else None
+
+
+def _path(last: float, n: int, chosen: float | None) -> Floats:
+    """Space epsilons evenly up to where labels are fair as they are, the one asked for among them."""
+    if last <= 0:
+        return np.zeros(1)
+    asked = [] if chosen is None or chosen > last else [chosen]
+    return np.unique(np.concatenate([np.linspace(0.0, last, n), asked]))
+
+
+def _plain(fact: Any) -> Any:
+    """Give a value as strict JSON has it: text for what it has no word for."""
+    if isinstance(fact, Mapping):
+        return {str(key): _plain(value) for key, value in fact.items()}
+    if isinstance(fact, np.ndarray):
+        return [_plain(value) for value in fact.tolist()]
+    if isinstance(fact, (list, tuple)):
+        return [_plain(value) for value in fact]
+    value = plain_value(fact)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

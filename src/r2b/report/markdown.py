@@ -1,0 +1,176 @@
+"""The facts as Markdown, for a merge request or a wiki; names are text there too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from r2b.report import views, words
+
+_MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~$^-])")
+
+
+def to_markdown(facts: dict[str, Any]) -> str:
+    """Render the facts as Markdown.
+
+    Parameters
+    ----------
+    facts : dict
+        From :func:`r2b.report.gather`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from r2b.report import gather
+    >>> facts = gather(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0, n_permutations=0)
+    >>> to_markdown(facts).splitlines()[0]
+    '# Labels do not differ between groups'
+    """
+    head = f"Parity report: {text(facts['label'])} by {text(words.attributes(facts))}, {facts['data']['rows']:,} rows."
+    parts = [f"# {text(words.title(facts))}", head, *(text(sentence) for sentence in words.summary(facts))]
+    parts += [*_who(facts), *_change(facts), *_cost(facts), *_sure(facts), *_certificate(facts), *_limits(facts), *_made(facts)]
+    return "\n\n".join(part for part in parts if part).replace(words.SPACE, " ") + "\n"
+
+
+def text(value: Any) -> str:
+    r"""Write a value so that Markdown, and the HTML in it, show it as it is.
+
+    Examples
+    --------
+    >>> text("<img src=x>|a_b")
+    '&lt;img src=x&gt;\\|a\\_b'
+    """
+    one_line = " ".join(str(value).split())
+    entities = one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # A hyphen, plus, dot or hash only means something where a line starts; names stand inside lines, but a table cell is one of its own.
+    return _MARKS.sub(lambda mark: mark[0] if mark[0] in "-+#!()" and not entities.startswith(mark[0]) else f"\\{mark[0]}", entities)
+
+
+def table(columns: Iterable[Any], rows: Iterable[Iterable[Any]], left: int = 1) -> str:
+    """Write a table; the first columns hold names, the others numbers."""
+    heads = [text(column) for column in columns]
+    lines = [heads, ["---"] * left + ["---:"] * (len(heads) - left), *([text(value) for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _who(facts: dict[str, Any]) -> list[str]:
+    maps = views.heat_maps(facts)
+    if not maps:
+        return []
+    parts = ["## Who gets which label", "Shares in percent, and in brackets the distance from all rows in points."]
+    for each in maps:
+        shown = each["table"]
+        names = [f"{column['name']} ({column['note']}{' rows' if shown['corner'] == 'Class' else ''})" for column in shown["columns"]]
+        rows = [_row(row, shown["corner"]) for row in shown["rows"]]
+        parts += [f"### {text(each['family'])}", table([shown["corner"], shown["measure"], shown["all"], *names], rows)]
+        if shown["classes"] < shown["all_classes"] or shown["groups"] < shown["all_groups"]:
+            of = f"{shown['classes']} of {shown['all_classes']} classes, {shown['groups']} of {shown['all_groups']} groups"
+            parts.append(f"Shown: {of}, those farthest apart.")
+    return parts
+
+
+def _row(row: dict[str, Any], corner: str) -> list[str]:
+    whole = words.number(100 * row["all"]) if corner == "Class" else words.count(row["all"])
+    return [row["name"], words.number(100 * row["measure"]), whole, *(f"{value} ({away})" for value, away, _ in row["cells"])]
+
+
+def _change(facts: dict[str, Any]) -> list[str]:
+    change, flows = facts["change"], views.flows(facts)
+    parts = ["## What debiasing would change"]
+    if change["unchanged"]:
+        return [*parts, f"Nothing. {text(change['advice'])}"]
+    parts.append(f"The closest labels within epsilon change {words.percent(change['expected_changes'])} of all labels in expectation.")
+    unit = words.unit(facts)
+    groups = [
+        [e["group"], words.count(e["weight"]), words.moved(e["changed"]), words.percent(e["changed"] / e["weight"])]
+        for e in flows["groups"]
+    ]
+    if groups:
+        parts.append(table(["Group", unit, "expected to change", "share"], groups[: views.LISTED_MOVES]))
+    if change["largest"]:
+        moves = [[c["group"], c["old"], c["new"], words.moved(c["weight"]), words.percent(c["share"])] for c in change["largest"]]
+        parts += ["The largest moves:", table(["Group", "From", "To", unit, "of that group and class"], moves, left=3)]
+    shifts = [[s["group"], s["class"], words.percent(s["before"]), words.percent(s["after"])] for s in flows["shifts"][: views.TOP_ROWS]]
+    if shifts:
+        parts.append(table(["Group", "Class", "before", "after"], shifts, left=2))
+    return [*parts, text(change["flows_note"] or "")]
+
+
+def _cost(facts: dict[str, Any]) -> list[str]:
+    asked, dearest = facts["cost"], facts["change"]["dearest"]
+    parts = []
+    if asked is not None:
+        rows = [
+            [f"{p['epsilon']:.4f}", words.percent(p["expected_changes"]), f"{p['distance']:.5f}", "yes" if p["proven"] else "no"]
+            for p in asked["points"]
+        ]
+        parts += ["## What it costs", table(["Epsilon", "labels that change", "squared distance per row", "proven optimal"], rows)]
+    if dearest:
+        listed = [[d["group"], d["class"], "keeps it down" if d["price"] > 0 else "brings it up", f"{d['rate']:.5f}"] for d in dearest]
+        parts += ["### Which bounds cost most", table(["Group", "Class", "The bound", "rate"], listed, left=3)]
+    return parts
+
+
+def _sure(facts: dict[str, Any]) -> list[str]:
+    rows = []
+    for each in views.evidence(facts):
+        interval = (
+            f"{words.number(100 * each['interval'][0])} to {words.number(100 * each['interval'][1])}" if each["interval"] else "not drawn"
+        )
+        chance = (
+            [words.number(100 * each["chance"]["quantile"]), words.p_value(each["chance"]["p_value"])]
+            if each["chance"]
+            else ["not drawn"] * 2
+        )
+        name = each["name"] if each["kind"] == "difference" else f"{each['name']} (share explained)"
+        rows.append([name, words.number(100 * each["value"]), interval, *chance])
+    parts = ["## How sure we are", table(["Family", "found", "interval", "chance, 19 of 20 below", "p"], rows)]
+    ranked = [
+        [
+            r["group"],
+            r["class_name"],
+            words.count(r["rows"]),
+            words.percent(r["mean"]),
+            words.percent(r["overall"]),
+            "not tested" if r["beyond_chance"] is None else "beyond chance" if r["beyond_chance"] else "within chance",
+        ]
+        for r in facts["audit"]["ranked"]
+    ]
+    if ranked:
+        parts += ["### Groups farthest from all rows", table(["Group", "Class", "rows", "share", "all rows", "verdict"], ranked, left=2)]
+    return parts
+
+
+def _certificate(facts: dict[str, Any]) -> list[str]:
+    proof = facts["certificate"]
+    rows = [
+        ["status", facts["change"]["status"]],
+        ["certificate holds", "yes" if proof["holds"] else "no"],
+        ["epsilon", words.epsilon(proof["epsilon"])],
+        ["parity before", f"{proof['parity_before']:.6f}"],
+        ["parity after", f"{proof['parity']:.6f}"],
+        ["above the bound", words.tiny(proof["excess"])],
+        ["objective", f"{proof['objective']:.12g}"],
+        ["lower bound", f"{proof['lower_bound']:.12g}"],
+        ["relative gap", words.tiny(proof["relative_gap"])],
+        ["off the simplex", words.tiny(proof["simplex_violation"])],
+        ["squared distance per row", f"{proof['distance']:.6f}"],
+    ]
+    return ["## The certificate", *(text(sentence) for sentence in words.certificate(facts)), table(["What", "value"], rows)]
+
+
+def _limits(facts: dict[str, Any]) -> list[str]:
+    return ["## What this does not say", "\n".join(f"- **{text(each['title'])}.** {text(each['text'])}" for each in facts["limits"])]
+
+
+def _made(facts: dict[str, Any]) -> list[str]:
+    asked = "".join(f", {text(name)} {text(value)}" for name, value in facts["settings"].items())
+    parts = ["## How it was made", f"r2b {facts['package']}{asked}."]
+    if facts["command"]:
+        # Indented code has no fence that the command could close.
+        parts.append("\n".join(f"    {line}" for line in str(facts["command"]).splitlines()))
+    return parts

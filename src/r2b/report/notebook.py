@@ -1,0 +1,124 @@
+"""Results as fragments of HTML for notebooks: the same facts as their plain text, no script, styles that touch nothing else on the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from r2b.inputs.vocabulary import plain_value
+from r2b.report import svg, words
+from r2b.report.html import environment, source
+
+if TYPE_CHECKING:
+    from r2b.audit import Audit
+    from r2b.questions import Comparison, Frontier
+    from r2b.solution import FairLabels
+
+_SHOWN = 10
+
+
+def fair_html(fair: FairLabels) -> str:
+    """Render fair labels: status, parity by family, cost, certificate, largest changes.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0.1)
+    >>> "already fair" in fair_html(fair)
+    True
+    """
+    proof = fair.certificate
+    families = [
+        {
+            "name": words.family_name(family.name),
+            "bound": words.BOUNDS[family.bound],
+            "before": float(family.measure_before.max()),
+            "after": float(family.measure.max()),
+            "epsilon": words.epsilon(family.epsilon.tolist()),
+        }
+        for family in proof.families[:_SHOWN]
+    ]
+    changes = [] if fair.dataset is None else fair.largest_changes(_SHOWN)
+    return _rendered(
+        "fair",
+        fair=fair,
+        proof=proof,
+        rows=None if fair.dataset is None else fair.dataset.n_rows,
+        families=families,
+        more=len(proof.families) - len(families),
+        changes=[(str(plain_value(c.group)), plain_value(c.old), plain_value(c.new), c.weight, c.share) for c in changes],
+        absent=[f"{each.group} in {each.stratum}" for each in fair.families.absent],
+    )
+
+
+def audit_html(found: Audit) -> str:
+    """Render an audit: every family with chance and interval, and the groups farthest from all rows.
+
+    Examples
+    --------
+    >>> from r2b.audit import audit
+    >>> found = audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
+    >>> "4 rows" in audit_html(found)
+    True
+    """
+    facts = found.to_json()
+    measured = [(family["name"], family["parity"], family) for family in facts["families"]]
+    measured += [(each["name"], each["explained"], each) for each in facts["continuous"]]
+    end = svg.scale_end(max((_reach(value, each) for _, value, each in measured), default=0.0))
+    listed = []
+    for name, value, each in measured[:_SHOWN]:
+        interval = [each["interval"]["low"], each["interval"]["high"]] if each["interval"] else None
+        chance, shown = each["chance"], words.family_name(name)
+        picture = svg.strip(
+            value, end, interval=interval, chance=chance["quantile"] if chance else None, name=f"{shown}: {words.points(value)}"
+        )
+        entry = {"name": shown, "value": value, "interval": interval, "chance": chance, "svg": picture, "largest": each.get("largest")}
+        entry |= {"to_overall": each.get("to_overall"), "ratio": each.get("ratio")}
+        listed.append({**entry, "groups": len(each.get("groups", [])), "class": each.get("class_name"), "left_out": each["left_out"]})
+    return _rendered("audit", found=facts, listed=listed, more=len(measured) - len(listed))
+
+
+def _reach(value: float, each: dict[str, Any]) -> float:
+    return max(value, each["interval"]["high"] if each["interval"] else 0.0, each["chance"]["quantile"] if each["chance"] else 0.0)
+
+
+def frontier_html(path: Frontier) -> str:
+    """Render a frontier: the curve, and every point as a table.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> path = r2b.frontier(["a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m"], epsilons=3)
+    >>> frontier_html(path).count("<tr")
+    4
+    """
+    points = [{"epsilon": p.epsilon, "expected_changes": p.expected_changes} for p in path]
+    cost = {"points": points, "chosen": None, "chance": None}
+    picture = svg.frontier(cost, 0.0, "epsilon accepted, times 100") if len(points) > 1 else None
+    return _rendered("frontier", path=list(path), svg=picture)
+
+
+def comparison_html(found: Comparison) -> str:
+    """Render a comparison of bounds: what each costs, and which others it meets.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> found = r2b.compare(["a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m"], choices={"strict": {"epsilon": 0.0}})
+    >>> "strict" in comparison_html(found)
+    True
+    """
+    rows = [
+        {
+            "name": name,
+            "proof": fair.certificate,
+            "proven": fair.status.ok,
+            "also": ", ".join(other for other in found.names if other != name and found.meets(name, other)) or "none",
+        }
+        for name, fair in found.labels.items()
+    ]
+    return _rendered("comparison", rows=rows)
+
+
+def _rendered(block: str, **values: Any) -> str:
+    page: str = environment().get_template("notebook.html.j2").render(block=block, words=words, style=source("notebook.css"), **values)
+    return page

@@ -1,0 +1,223 @@
+"""Pictures as inline SVG: every text in them is escaped, every picture has a name for readers who do not see it.
+
+Strips use coordinates in percent, so that they stretch with the page and their text does not.
+"""
+
+from __future__ import annotations
+
+from math import floor, log10
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from r2b.report.words import MINUS, moved, percent, points
+
+Place = tuple[float, float]
+Move = tuple[int, int, float]
+
+_OTHERS = "other classes"
+_WIDTH = 400
+_THINNEST = 0.25  # of a ribbon that is drawn, in pixels
+
+
+def tag(name: str, content: Any = "", **attributes: Any) -> Markup:
+    """Write an element; names of attributes use underscores for hyphens, and values are escaped."""
+    written = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _short(value))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, content)
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
+
+
+def picture(title: str, body: list[Markup], **attributes: Any) -> Markup:
+    """Write a picture with its name."""
+    return tag("svg", Markup("").join(body), role="img", aria_label=title, **attributes)
+
+
+def scale_end(largest: float) -> float:
+    """Give a round number at which an axis from 0 may end.
+
+    Examples
+    --------
+    >>> scale_end(0.2069), scale_end(0.011), scale_end(0.0)
+    (0.25, 0.0125, 0.01)
+    """
+    if largest <= 0:
+        return 0.01
+    size = 10.0 ** floor(log10(largest))
+    return next(round(step * size, 12) for step in (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * size >= largest * 1.04 or step == 10)
+
+
+def strip(
+    found: float,
+    end: float,
+    *,
+    interval: list[float] | None,
+    chance: float | None,
+    after: float | None = None,
+    name: str,
+    tall: bool = False,
+) -> Markup:
+    """Draw one measure on a line from 0: what chance shows as a band, the measure as a dot with its interval, what is left as a ring."""
+    y, height = (30, 64) if tall else (12, 24)
+
+    def at(value: float) -> str:
+        return f"{2 + 94 * min(value, end) / end:.2f}%"
+
+    body = [tag("line", x1=at(0), x2=at(end), y1=y, y2=y, class_="axis")]
+    if chance is not None:
+        width = f"{94 * min(chance, end) / end:.2f}%"
+        body.append(tag("rect", x=at(0), y=y - (11 if tall else 7), width=width, height=22 if tall else 14, class_="chance"))
+        body.append(tag("line", x1=at(chance), x2=at(chance), y1=y - (11 if tall else 7), y2=y + (11 if tall else 7), class_="chance-end"))
+    if interval is not None:
+        body.append(tag("line", x1=at(interval[0]), x2=at(interval[1]), y1=y, y2=y, class_="whisker"))
+    if after is not None:
+        body.append(tag("circle", cx=at(after), cy=y, r=6 if tall else 4, class_="after"))
+    body.append(tag("circle", cx=at(found), cy=y, r=8 if tall else 5, class_="found"))
+    if tall:
+        for place, value in enumerate((0.0, end / 2, end)):
+            anchor = ("start", "middle", "end")[place]
+            body.append(tag("text", f"{100 * value:g}", x=at(value), y=height - 4, text_anchor=anchor, class_="tick"))
+    return picture(name, body, width="100%", height=height, class_="strip")
+
+
+def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
+    """Draw which labels of a group leave which class for which; those that stay are not drawn."""
+    moves: list[Move] = [(int(old), int(new), float(weight)) for old, new, weight in entry["summary"]]
+    left, right = _side(moves, 0), _side(moves, 1)
+    names = {k: _OTHERS if k < 0 else str(classes[k]) for k in (*left, *right)}
+    total, tall = sum(weight for _, _, weight in moves), 180.0
+    height = max(sum(_slots(side, total, tall)) for side in (left, right)) + 12.0
+    olds, news = _stacked(left, total, height, tall), _stacked(right, total, height, tall)
+    fade = f"fade{number_of}"
+    stops = Markup("").join([tag("stop", offset=0, class_="from"), tag("stop", offset=1, class_="to")])
+    body = [tag("defs", tag("linearGradient", stops, id=fade))]
+    body += _ribbons(moves, left, right, dict(olds), dict(news), tall / total, names, f"url(#{fade})")
+    body += _nodes(left, names, olds, tall / total, (134, 128), "end", MINUS) + _nodes(
+        right, names, news, tall / total, (260, 272), "start", "+"
+    )
+    name = f"Labels of {entry['group']} that change: from the class on the left to the class on the right. The table below has the numbers."
+    return picture(name, body, viewBox=f"0 0 {_WIDTH} {height:.0f}", class_="flow")
+
+
+def _ribbons(
+    moves: list[Move],
+    left: dict[int, float],
+    right: dict[int, float],
+    olds: dict[int, float],
+    news: dict[int, float],
+    scale: float,
+    names: dict[int, str],
+    fill: str,
+) -> list[Markup]:
+    """Draw the moves; the tops of both sides go down as ribbons leave and arrive."""
+    body = []
+    for old, new, weight in sorted(moves, key=lambda move: (list(left).index(move[0]), list(right).index(move[1]))):
+        thick, (y0, y1) = scale * weight, (olds[old], news[new])
+        olds[old] += thick
+        news[new] += thick
+        if thick >= _THINNEST:
+            there = f"M140 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 260 {y1:.1f}"
+            back = f"V{y1 + thick:.1f}C200 {y1 + thick:.1f} 200 {y0 + thick:.1f} 140 {y0 + thick:.1f}Z"
+            words = f"{names[old]} to {names[new]}: {moved(weight)}"
+            body.append(tag("path", tag("title", words), d=there + back, class_="ribbon", fill=fill))
+    return body
+
+
+def _side(moves: list[Move], side: int) -> dict[int, float]:
+    """Add up what leaves, or reaches, each class; the largest first, the other classes last."""
+    totals: dict[int, float] = {}
+    for move in moves:
+        k = move[0] if side == 0 else move[1]
+        totals[k] = totals.get(k, 0.0) + move[2]
+    return dict(sorted(totals.items(), key=lambda item: (item[0] < 0, -item[1])))
+
+
+def _stacked(side: dict[int, float], total: float, height: float, tall: float) -> dict[int, float]:
+    """Place the classes of one side under each other, with even gaps, no two labels nearer than a line of text."""
+    sizes, slots = [tall * weight / total for weight in side.values()], _slots(side, total, tall)
+    gap = max(0.0, (height - sum(slots)) / (len(slots) + 1))
+    places, top = {}, gap
+    for name, size, slot in zip(side, sizes, slots, strict=True):
+        places[name] = top + (slot - size) / 2
+        top += slot + gap
+    return places
+
+
+def _slots(side: dict[int, float], total: float, tall: float) -> list[float]:
+    return [max(tall * weight / total + 4.0, 19.0) for weight in side.values()]
+
+
+def _nodes(
+    side: dict[int, float], names: dict[int, str], places: dict[int, float], scale: float, at: tuple[int, int], anchor: str, sign: str
+) -> list[Markup]:
+    body = []
+    for k, weight in side.items():
+        name, y, size = names[k], places[k], max(1.5, scale * weight)
+        body.append(tag("rect", x=at[0], y=y, width=6, height=size, class_="loses" if sign == MINUS else "gains"))
+        # The end of a long name is kept: names of classes often differ only there.
+        shown = name if len(name) <= 14 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-6:]}"
+        much = moved(weight)
+        full = tag("title", name) if shown != name else Markup("")
+        label = Markup("{} {}").format(full + escape(shown), tag("tspan", much if much.startswith("<") else sign + much, class_="much"))
+        body.append(tag("text", label, x=at[1], y=y + size / 2 + 4, text_anchor=anchor))
+    return body
+
+
+def frontier_places(cost: dict[str, Any]) -> list[Place]:
+    """Give where each point of the frontier is drawn."""
+    ends = _ends(cost)
+    return [_place(point["epsilon"], point["expected_changes"], ends) for point in cost["points"]]
+
+
+_FRAME = (46.0, 14.0, 404.0, 216.0)  # left, top, right, bottom of the plot in a picture of 420 x 262
+
+
+def _ends(cost: dict[str, Any]) -> Place:
+    largest = max(point["epsilon"] for point in cost["points"])
+    seen = max(largest, cost["chosen"] if cost["chosen"] is not None and cost["chosen"] <= 1.5 * largest else 0.0)
+    return max(seen, 1e-9), scale_end(max(point["expected_changes"] for point in cost["points"]))
+
+
+def _place(epsilon: float, changes: float, ends: Place) -> Place:
+    left, top, right, bottom = _FRAME
+    return left + (right - left) * min(epsilon / ends[0], 1.0), bottom - (bottom - top) * min(changes / ends[1], 1.0)
+
+
+def frontier(cost: dict[str, Any], changes: float, axis: str) -> Markup:
+    """Draw what parity costs: the share of labels that change against the epsilon accepted."""
+    left, top, right, bottom = _FRAME
+    ends = _ends(cost)
+    body = []
+    for part in (0.0, 0.5, 1.0):
+        x, y = left + (right - left) * part, bottom - (bottom - top) * part
+        body.append(tag("line", x1=left, x2=right, y1=y, y2=y, class_="axis" if part == 0 else "grid"))
+        body.append(tag("text", f"{100 * ends[1] * part:g} %" if part else "0", x=left - 6, y=y + 4, text_anchor="end", class_="tick"))
+        words = f"{100 * ends[0] * part:.3g}"
+        body.append(tag("text", words, x=x, y=bottom + 18, text_anchor=("start", "middle", "end")[int(2 * part)], class_="tick"))
+    body.append(tag("text", axis, x=(left + right) / 2, y=bottom + 38, text_anchor="middle", class_="tick"))
+    if cost["chance"] is not None and cost["chance"] < ends[0]:
+        x = _place(cost["chance"], 0.0, ends)[0]
+        body.append(tag("rect", x=left, y=top, width=x - left, height=bottom - top, class_="chance"))
+        body.append(tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="chance-end"))
+        # On the side with more room.
+        side = ("start", x + 6) if x < (left + right) / 2 else ("end", x - 6)
+        body.append(tag("text", "chance alone", x=side[1], y=top + 12, text_anchor=side[0], class_="tick"))
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in frontier_places(cost))
+    body.append(tag("polyline", points=places, class_="curve"))
+    if cost["chosen"] is not None and cost["chosen"] <= ends[0]:
+        x, y = _place(cost["chosen"], changes, ends)
+        body.append(tag("circle", tag("title", "the epsilon of this report"), cx=x, cy=y, r=5, class_="found"))
+    cursor = [tag("line", x1=0, x2=0, y1=top, y2=bottom), tag("circle", cx=0, cy=0, r=6)]
+    body.append(tag("g", Markup("").join(cursor), class_="cursor", visibility="hidden"))
+    strict, most = cost["points"][0], cost["points"][-1]
+    name = (
+        f"What parity costs: {percent(strict['expected_changes'])} of labels change at {points(strict['epsilon'])}, "
+        f"{percent(most['expected_changes'])} at {points(most['epsilon'])}. The table has every point."
+    )
+    return picture(name, body, viewBox="0 0 420 262", class_="frontier")

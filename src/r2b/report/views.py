@@ -1,0 +1,204 @@
+"""What of the facts a page shows, and in which order: the largest first, the rest folded away, the size bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from r2b.report import svg, words
+
+TOP_ROWS, TOP_COLUMNS = 20, 10  # of a heat map before the rest is folded away
+MOST_CELLS = 12_000  # of all folded heat maps together: about 600 kB
+TOP_FLOWS = 4  # groups whose flow is drawn
+FOLDED_FLOWS = 8  # groups whose flow is drawn behind a fold
+LISTED_MOVES = 100
+TOP_FAMILIES = 12
+
+# Steps of colour in points from the mean of all rows. They are the same in every report, so that two can be laid side by side.
+STEPS = (0.01, 0.025, 0.05, 0.1, 0.2)
+
+
+def shade(deviation: float) -> str:
+    """Give the class of a cell's colour: ``u`` above all rows, ``d`` below, with its step.
+
+    Examples
+    --------
+    >>> shade(0.03), shade(-0.3), shade(0.005)
+    ('u2', 'd5', '')
+    """
+    step = sum(abs(deviation) >= edge for edge in STEPS)
+    return f"{'u' if deviation > 0 else 'd'}{step}" if step else ""
+
+
+def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the heat map of every family, that of the headline first."""
+    first = facts["headline"] and facts["headline"]["family"]
+    families = sorted(facts["audit"]["families"], key=lambda family: (family["name"] != first, -family["parity"]))
+    room, maps = MOST_CELLS, []
+    for family in families[:TOP_FAMILIES]:
+        size = len(family["classes"]) * len(family["groups"])
+        folded = _larger_than_shown(family) and size <= room
+        room -= size if folded else 0
+        maps.append(
+            {
+                "family": words.family_name(family["name"]),
+                "groups": len(family["groups"]),
+                "parity": family["parity"],
+                "table": _table(family, TOP_ROWS, TOP_COLUMNS),
+                "whole": _table(family, None, None) if folded else None,
+                "cut": _larger_than_shown(family) and not folded,
+                "left_out": family["left_out"],
+            }
+        )
+    return maps
+
+
+def _larger_than_shown(family: dict[str, Any]) -> bool:
+    sizes = sorted((len(family["classes"]), len(family["groups"])))
+    return sizes[0] > TOP_COLUMNS or sizes[1] > TOP_ROWS
+
+
+def _table(family: dict[str, Any], top_rows: int | None, top_columns: int | None) -> dict[str, Any]:
+    """Lay out a family with the longer of classes and groups as rows; the order is that of the largest differences."""
+    means, overall, by_class = family["means"], family["overall"], family["parity_by_class"]
+    n_groups, n_classes = len(family["groups"]), len(overall)
+    deviation = [[mean - all_rows for mean, all_rows in zip(row, overall, strict=True)] for row in means]
+    classes = sorted(range(n_classes), key=lambda k: -by_class[k])
+    far = [max(map(abs, row)) for row in deviation]
+    groups = sorted(range(n_groups), key=lambda g: -far[g])
+    classes_down = n_classes >= n_groups
+    classes = classes[: top_rows if classes_down else top_columns]
+    groups = groups[: top_columns if classes_down else top_rows]
+    # Shown in the order they came, groups are easier to find; only what is cut away is decided by size.
+    groups = sorted(groups) if classes_down else groups
+    shown = {"classes": len(classes), "groups": len(groups), "all_classes": n_classes, "all_groups": n_groups}
+
+    def cell(g: int, k: int) -> tuple[str, str, str]:
+        return f"{100 * means[g][k]:.1f}", words.signed(deviation[g][k]), shade(deviation[g][k])
+
+    if classes_down:
+        columns = [{"name": family["groups"][g], "note": words.count(family["rows"][g])} for g in groups]
+        rows = [
+            {"name": family["classes"][k], "all": overall[k], "cells": [cell(g, k) for g in groups], "measure": by_class[k]}
+            for k in classes
+        ]
+        return {"rows": rows, "columns": columns, "corner": "Class", "all": "All rows", "measure": "Largest difference", **shown}
+    columns = [{"name": family["classes"][k], "note": f"all {words.percent(overall[k])}"} for k in classes]
+    rows = [
+        {"name": family["groups"][g], "all": family["rows"][g], "cells": [cell(g, k) for k in classes], "measure": far[g]} for g in groups
+    ]
+    return {"rows": rows, "columns": columns, "corner": "Group", "all": "Rows", "measure": "Farthest from all", **shown}
+
+
+def flows(facts: dict[str, Any]) -> dict[str, Any]:
+    """Give the groups whose labels change, with pictures of the first and a table of all."""
+    classes = facts["data"]["classes"]
+    moving = [entry for entry in facts["change"]["flows"] if entry["changed"] > 0]
+    several = len({entry["family"] for entry in moving}) > 1
+    drawn = [entry for entry in moving if entry["moves"]][: TOP_FLOWS + FOLDED_FLOWS]
+    pictures = [
+        {
+            "group": entry["group"],
+            "family": words.family_name(entry["family"]) if several else "",
+            "changed": entry["changed"],
+            "weight": entry["weight"],
+            "svg": svg.flow(entry, classes, place),
+        }
+        for place, entry in enumerate(drawn)
+    ]
+    moves = [(entry, *move) for entry in moving for move in entry["moves"] or []]
+    moves.sort(key=lambda move: -move[3])
+    listed = [
+        {"group": entry["group"], "old": classes[old], "new": classes[new], "weight": weight, "share": weight / entry["before"][old]}
+        for entry, old, new, weight in moves[:LISTED_MOVES]
+    ]
+    more = len(moves) - len(listed) + sum(entry["moves_left_out"] for entry in moving)
+    return {
+        "pictures": pictures[:TOP_FLOWS],
+        "folded": pictures[TOP_FLOWS:],
+        "moves": listed,
+        "more": more,
+        "shifts": _shifts(moving, classes) if not moves else [],
+        "groups": [{key: entry[key] for key in ("family", "group", "weight", "changed")} for entry in facts["change"]["flows"]],
+    }
+
+
+def _shifts(moving: list[dict[str, Any]], classes: list[Any]) -> list[dict[str, Any]]:
+    """List how the means of probabilities change, the largest first; rows have no one class that they leave."""
+    listed = [
+        {"group": entry["group"], "class": classes[k], "before": before / entry["weight"], "after": after / entry["weight"]}
+        for entry in moving
+        for k, (before, after) in enumerate(zip(entry["before"], entry["after"], strict=True))
+    ]
+    return sorted(listed, key=lambda each: -abs(each["after"] - each["before"]))[:LISTED_MOVES]
+
+
+def cost(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """Give the frontier: its picture, what to say at each point, and where the cursor goes."""
+    asked = facts["cost"]
+    if asked is None:
+        return None
+    bound = asked["bounds"][0] if len(asked["bounds"]) == 1 else None
+    axis = {"range": "largest difference accepted, in points"}.get(bound or "", "epsilon accepted, times 100")
+    places = svg.frontier_places(asked)
+    said = [_said(point) for point in asked["points"]]
+    start = _nearest([point["epsilon"] for point in asked["points"]], asked["chosen"])
+    return {
+        "svg": svg.frontier(asked, facts["change"]["expected_changes"], axis) if len(places) > 1 else None,
+        "points": asked["points"],
+        "said": said,
+        "start": start,
+        "script": {"places": [[round(x, 1), round(y, 1)] for x, y in places], "said": said},
+    }
+
+
+def _said(point: dict[str, Any]) -> str:
+    proven = "proven optimal" if point["proven"] else "not proven optimal"
+    changes = f"{words.percent(point['expected_changes'])} of labels change"
+    return f"Epsilon {point['epsilon']:.4f}: {changes}, squared distance {point['distance']:.5f} per row, {proven}."
+
+
+def _nearest(epsilons: list[float], chosen: float | None) -> int:
+    return 0 if chosen is None else min(range(len(epsilons)), key=lambda place: abs(epsilons[place] - chosen))
+
+
+def evidence(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give every family and continuous attribute with its interval and what chance shows, on one scale each."""
+    found = facts["audit"]
+    listed = []
+    for family in sorted(found["families"], key=lambda family: -family["parity"])[: 2 * TOP_FAMILIES]:
+        listed.append(("difference", words.family_name(family["name"]), family["parity"], family))
+    for attribute in found["continuous"]:
+        listed.append(("share explained", words.family_name(attribute["name"]), attribute["explained"], attribute))
+    end = svg.scale_end(max((_reach(value, each) for _, _, value, each in listed), default=0.0))
+    return [_evidence(kind, name, value, each, end) for kind, name, value, each in listed]
+
+
+def _reach(value: float, each: dict[str, Any]) -> float:
+    interval, chance = each["interval"], each["chance"]
+    return max(value, interval["high"] if interval else 0.0, chance["quantile"] if chance else 0.0)
+
+
+def _evidence(kind: str, name: str, value: float, each: dict[str, Any], end: float) -> dict[str, Any]:
+    interval, chance = each["interval"], each["chance"]
+    ends = [interval["low"], interval["high"]] if interval else None
+    said = f"{name}: {words.points(value)}"
+    return {
+        "kind": kind,
+        "name": name,
+        "value": value,
+        "interval": ends,
+        "chance": chance,
+        "svg": svg.strip(value, end, interval=ends, chance=chance["quantile"] if chance else None, name=said),
+    }
+
+
+def hero(facts: dict[str, Any]) -> Any:
+    """Draw the headline on a line: found, by chance, afterwards."""
+    found = facts["headline"]
+    if found is None:
+        return None
+    chance = found["chance"]["quantile"] if found["chance"] else None
+    end = svg.scale_end(max(found["difference"], found["interval"][1] if found["interval"] else 0.0, chance or 0.0))
+    name = f"Largest difference {words.points(found['difference'])}" + (f", by chance up to {words.points(chance)}" if chance else "")
+    after = None if facts["change"]["unchanged"] else found["after"]
+    return svg.strip(found["difference"], end, interval=found["interval"], chance=chance, after=after, name=name, tall=True)

@@ -1,0 +1,234 @@
+"""Numbers and sentences, the same in every rendering; made from the facts alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MINUS = "\N{MINUS SIGN}"
+SPACE = "\N{NO-BREAK SPACE}"
+
+_NONE = 1e-12  # a difference this small is a sum of rounding errors
+
+BOUNDS = {
+    "range": "largest difference between two groups",
+    "to_overall": "largest distance of a group from all rows",
+    "ratio": "shortfall of the smallest share over the largest",
+    "target": "twice the largest distance from the target",
+    "moments": "largest moment of the attribute",
+}
+
+
+def number(value: float, digits: int = 1) -> str:
+    """Write a number with at least two figures that say something, and a true minus sign.
+
+    Examples
+    --------
+    >>> number(20.689), number(0.0123), number(0.0), number(1e-9)
+    ('20.7', '0.012', '0', '0')
+    """
+    if abs(value) < 1e-6:
+        return "0"
+    while digits < 4 and round(abs(value), digits) < 10 ** (1 - digits):
+        digits += 1
+    written = f"{value:,.{digits}f}".replace("-", MINUS)
+    return written if written.strip(f"0.{MINUS}") else "0"
+
+
+def percent(share: float) -> str:
+    """Write a share in percent."""
+    return f"{number(100 * share)}{SPACE}%"
+
+
+def points(difference: float) -> str:
+    """Write a difference of shares in percentage points."""
+    return f"{number(100 * difference)}{SPACE}points"
+
+
+def signed(difference: float) -> str:
+    """Write a deviation in points with its sign, without the unit.
+
+    Examples
+    --------
+    >>> signed(0.031), signed(-0.0004), signed(0.0)
+    ('+3.1', '0', '0')
+    """
+    return "0" if abs(difference) < 0.0005 else f"{100 * difference:+.1f}".replace("-", MINUS)
+
+
+def count(value: float) -> str:
+    """Write a number of rows, or a weight; small ones with a decimal."""
+    rounded = round(value)
+    return f"{rounded:,}" if abs(value - rounded) < 1e-6 or abs(value) >= 100 else number(value)
+
+
+def moved(weight: float) -> str:
+    """Write how much is expected to move: whole numbers where they are large enough.
+
+    Examples
+    --------
+    >>> moved(1234.5), moved(12.3), moved(1.26), moved(0.02)
+    ('1,234', '12', '1.3', '<0.1')
+    """
+    return f"{weight:,.0f}" if weight >= 9.95 else f"{weight:.1f}" if weight >= 0.05 else "<0.1"
+
+
+def tiny(value: float) -> str:
+    """Write a number that should be nearly nothing."""
+    return "0" if value == 0 else f"{abs(value):.0e}"
+
+
+def p_value(value: float) -> str:
+    """Write a p-value with two figures."""
+    return f"{value:.2g}"
+
+
+def plural(n: int, one: str, several: str) -> str:
+    """Write a number and its noun."""
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def epsilon(values: list[Any]) -> str:
+    """Write the epsilons of the classes: one number where they are the same."""
+    numbers = sorted({float(value) for value in values})
+    if len(numbers) == 1:
+        return f"{numbers[0]:g}"
+    return f"{numbers[0]:g} to {numbers[-1]:g} by class"
+
+
+def family_name(name: str) -> str:
+    """Name a family; a column that came without a name has none."""
+    return name or "the sensitive attribute"
+
+
+def attributes(facts: dict[str, Any]) -> str:
+    """List the sensitive attributes, and within what they are compared."""
+    named = {role: [each["name"] or "one attribute" for each in facts["data"]["attributes"] if each["role"] == role] for role in ROLES}
+    within = f" within {_and(named['control'])}" if named["control"] else ""
+    return f"{_and(named['sensitive'])}{within}"
+
+
+ROLES = ("sensitive", "control")
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def unit(facts: dict[str, Any]) -> str:
+    """Say what is counted: rows, or their weight."""
+    return "rows" if facts["data"]["weights"] is None else "weight"
+
+
+def title(facts: dict[str, Any]) -> str:
+    """Say in one line what was found."""
+    found = facts["headline"]
+    if found is None:
+        return _title_of_continuous(facts)
+    if found["difference"] < _NONE:
+        return "Labels do not differ between groups"
+    start = f"Labels differ between groups by up to {number(100 * found['difference'])} percentage points"
+    if found["verdict"] == "not tested":
+        return start
+    if found["verdict"] == "within chance":
+        return f"{start}, no more than chance would show"
+    far = "far more" if found["difference"] >= 2 * found["chance"]["quantile"] else "more"
+    return f"{start}, {far} than chance explains"
+
+
+def _title_of_continuous(facts: dict[str, Any]) -> str:
+    worst = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
+    name = quoted(worst["name"]) if worst["name"] else "The attribute"
+    return f"{name} explains {percent(worst['explained'])} of who is labelled {quoted(worst['class_name'])}"
+
+
+def quoted(name: Any) -> str:
+    """Put a class or group in quotation marks; names may be numbers, empty or whole sentences."""
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+def summary(facts: dict[str, Any]) -> list[str]:
+    """Say in a few sentences what is biased, by how much, against what chance would show, and what can be done."""
+    return [*_found(facts), *_after(facts)]
+
+
+def _found(facts: dict[str, Any]) -> list[str]:
+    found = facts["headline"]
+    if found is None:
+        return [_of_continuous(each) for each in facts["audit"]["continuous"]]
+    if found["difference"] < _NONE:
+        return [f"Every group of {family_name(found['family'])} has the same share of each class of {facts['label']}."]
+    (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
+    shares = (
+        f"Of {quoted(high)} ({count(many)} rows), {percent(more)} have the label {quoted(found['class'])}; of {quoted(low)} "
+        f"({count(few)} rows), {percent(less)}."
+    )
+    n_classes = len(facts["data"]["classes"])
+    where = f"No two groups of {family_name(found['family'])} differ more, in any of the {n_classes:,} classes of {facts['label']}."
+    if found["chance"] is None:
+        return [f"{shares} {where}"]
+    chance = (
+        "If the label had nothing to do with the group, a table of this size would show about "
+        f"{points(found['chance']['mean'])} by chance, and less than {number(100 * found['chance']['quantile'])} in 19 of 20 cases."
+    )
+    return [f"{shares} {where}", chance]
+
+
+def _of_continuous(each: dict[str, Any]) -> str:
+    share, name = percent(each["explained"]), quoted(each["name"]) if each["name"] else "The attribute"
+    text = f"{name} explains {share} of the variance of {quoted(each['class_name'])}, the most of any class."
+    if each["chance"] is None:
+        return text
+    usual, most = percent(each["chance"]["mean"]), percent(each["chance"]["quantile"])
+    return f"{text} By chance it would explain {usual}, and less than {most} in 19 of 20 cases."
+
+
+def _after(facts: dict[str, Any]) -> list[str]:
+    change = facts["change"]
+    if change["unchanged"]:
+        return [f"Nothing has to change: {change['advice'][0].lower()}{change['advice'][1:]}"]
+    found = facts["headline"]
+    if found is None:
+        to = f"a {BOUNDS['moments']} of {number(change['parity'], 3)}"
+    else:
+        to = f"a largest difference of {points(change['parity'])}" if found["after"] is None else points(found["after"])
+    proof = (
+        "No labels that do so are closer to these, and that is proven." if change["proven"] else "That no labels are closer is not proven."
+    )
+    return [f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}. {proof}"]
+
+
+def certificate(facts: dict[str, Any]) -> list[str]:
+    """Say what the certificate proves, in words."""
+    proof, change = facts["certificate"], facts["change"]
+    size = max(abs(proof["relative_gap"]), 0.0)
+    said = []
+    for family in proof["families"][:SHOWN_FAMILIES]:
+        said.append(_kept(family))
+    more = len(proof["families"]) - SHOWN_FAMILIES
+    if more > 0:
+        said.append(f"And {more:,} more families, all within their bound." if proof["excess"] <= 1e-9 else f"And {more:,} more families.")
+    if change["proven"]:
+        said.append(f"No labels within the bounds are closer: the proof leaves a relative gap of {tiny(size)}, which is rounding.")
+    else:
+        said.append(f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}")
+    return said
+
+
+SHOWN_FAMILIES = 12
+
+
+def _kept(family: dict[str, Any]) -> str:
+    # A ratio and a moment are not differences of shares, so they are not in points.
+    scale, unit_of = (1.0, "") if family["bound"] in ("ratio", "moments") else (100.0, " points")
+    before, after = (number(scale * max(family[name]), 1 if scale > 1 else 3) for name in ("measure_before", "measure"))
+    what = f"{_capital(family_name(family['name']))}: the {BOUNDS[family['bound']]}"
+    finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
+    if not finite:
+        return f"{what} goes from {before} to {after}{unit_of}; nothing is asked of it."
+    asked = " to ".join(dict.fromkeys(number(scale * value, 1 if scale > 1 else 3) for value in (finite[0], finite[-1])))
+    free = ", and some classes are free" if "inf" in family["epsilon"] else ""
+    return f"{what} goes from {before} to {after}{unit_of}; epsilon asks for at most {asked}{free}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

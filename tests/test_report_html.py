@@ -1,0 +1,187 @@
+"""The page in a real browser: it asks for nothing, shows names as text, sorts, has a cursor, and can be read by everyone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import browser
+import numpy as np
+import pytest
+
+import r2b
+from r2b.report import gather, to_html
+
+IMAGE, END = "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[browser.Browser]:
+    with browser.launch() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def adult() -> dict[str, Any]:
+    table = r2b.datasets.load_adult()
+    who = {"sex": table["sex"], "race": table["race"]}
+    return gather(table["education"], sensitive_features=who, label_name="education", command="r2b audit", n_permutations=50, n_boot=50)
+
+
+@pytest.fixture(scope="module")
+def page_of_adult(adult: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(to_html(adult), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    group = rng.choice([IMAGE, END, "'\"&"], 500)
+    y = np.where(rng.random(500) < np.where(group == IMAGE, 0.8, 0.3), IMAGE, END)
+    facts = gather(y, sensitive_features={IMAGE: group}, label_name=END, command=END, n_permutations=20, n_boot=20, frontier_points=4)
+    path = tmp_path_factory.mktemp("hostile") / "report.html"
+    path.write_text(to_html(facts), encoding="utf-8")
+    return path
+
+
+def test_the_page_names_no_address_and_stays_small(adult: dict[str, Any]) -> None:
+    page = to_html(adult)
+    assert "http:" not in page and "https:" not in page and "//" not in page.replace("// The page", "")
+    assert "url(" not in page.replace("url(#fade", "") and "@import" not in page
+    assert len(page.encode()) < 150_000
+
+
+@pytest.mark.parametrize(("n_classes", "n_groups", "epsilon"), [(211, 50, 1.0), (60, 25, 0.05)])
+def test_many_classes_and_groups_are_folded_and_the_size_is_bounded(n_classes: int, n_groups: int, epsilon: float) -> None:
+    rng = np.random.default_rng(0)
+    n = 60_000
+    group = rng.integers(0, n_groups, n)
+    y = np.array([f"class number {k}" for k in range(n_classes)])[rng.integers(0, n_classes, n) * (rng.random(n) > 0.1 * (group % 3))]
+    who = {"region": np.array([f"region {g}" for g in range(n_groups)])[group]}
+    facts = gather(y, sensitive_features=who, epsilon=epsilon, n_permutations=10, n_boot=0, frontier_points=0)
+    page = to_html(facts)
+    assert f"Shown: 20 of {n_classes} classes, 10 of {n_groups} groups" in page
+    assert f"All {n_classes} classes and {n_groups} groups" in page
+    assert page.count('class="flow"') == (0 if epsilon == 1.0 else 12)
+    assert len(page.encode()) < 1_000_000
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_the_page_loads_without_an_error_and_asks_no_host(chromium: browser.Browser, page_of_adult: Path, javascript: bool) -> None:
+    page = chromium.open(page_of_adult.as_uri(), javascript=javascript)
+    assert page.requests == [page_of_adult.as_uri()] and not page.hosts
+    assert page.console_errors == []
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (375, True)])
+def test_axe_finds_nothing_serious(chromium: browser.Browser, page_of_adult: Path, width: int, dark: bool) -> None:
+    page = chromium.open(page_of_adult.as_uri(), width=width, dark=dark)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    assert page.axe() == []
+    page.close()
+
+
+def test_axe_would_see_an_offence(chromium: browser.Browser, page_of_adult: Path) -> None:
+    page = chromium.open(page_of_adult.as_uri())
+    page.evaluate("document.querySelector('main').insertAdjacentHTML('beforeend', '<input type=text><p style=\"color: #ccc\">pale</p>')")
+    assert {finding.split(":")[0] for finding in page.axe()} == {"label", "color-contrast"}
+    page.close()
+
+
+@pytest.mark.parametrize("width", [375, 768, 1280])
+def test_the_page_never_scrolls_sideways(chromium: browser.Browser, page_of_adult: Path, width: int) -> None:
+    page = chromium.open(page_of_adult.as_uri(), width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_headings_go_down_one_step_at_a_time(chromium: browser.Browser, page_of_adult: Path) -> None:
+    page = chromium.open(page_of_adult.as_uri())
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(each => Number(each.tagName[1]))")
+    assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in pairwise(levels))
+    assert page.evaluate("[...document.querySelectorAll('table')].every(each => each.caption && each.querySelector('th[scope]'))")
+    assert page.evaluate("[...document.querySelectorAll('svg:not([aria-hidden])')].every(each => each.getAttribute('aria-label'))")
+    page.close()
+
+
+def test_a_click_on_a_column_sorts_the_table_both_ways(chromium: browser.Browser, page_of_adult: Path) -> None:
+    page = chromium.open(page_of_adult.as_uri())
+    values = "[...document.querySelector('table.heat').tBodies[0].rows].map(row => parseFloat(row.cells[4].textContent))"
+    head = "table.heat thead th:nth-child(5)"
+    before = page.evaluate(values)
+    page.click(f"{head} button")
+    falling = page.evaluate(values)
+    assert falling == sorted(before, reverse=True) != before
+    page.press("Enter")
+    assert page.evaluate(values) == sorted(before)
+    assert page.evaluate(f"document.querySelector({head!r}).getAttribute('aria-sort')") == "ascending"
+    page.click("table.heat thead th:first-child button")
+    names = page.evaluate("[...document.querySelector('table.heat').tBodies[0].rows].map(row => row.cells[0].textContent)")
+    assert names[0] == "1st-4th" and names[-1] == "Some-college"
+    page.close()
+
+
+def test_the_cursor_follows_keys_and_mouse(chromium: browser.Browser, page_of_adult: Path, adult: dict[str, Any]) -> None:
+    page = chromium.open(page_of_adult.as_uri())
+    points = adult["cost"]["points"]
+    assert page.evaluate("document.getElementById('said').textContent").startswith("Epsilon 0.0100")
+    page.evaluate("document.getElementById('epsilon').focus()")
+    page.press("End")
+    assert page.evaluate("document.getElementById('said').textContent").startswith(f"Epsilon {points[-1]['epsilon']:.4f}: 0")
+    page.press("Home")
+    assert page.evaluate("document.getElementById('epsilon').getAttribute('aria-valuetext')").startswith("Epsilon 0.0000")
+    page.hover("svg.frontier")
+    middle = int(page.evaluate("document.getElementById('epsilon').value"))
+    assert 0 < middle < len(points) - 1
+    place = page.evaluate("document.querySelector('.cursor circle').getAttribute('transform')")
+    page.hover("svg.frontier", dx=60)
+    assert int(page.evaluate("document.getElementById('epsilon').value")) > middle
+    assert page.evaluate("document.querySelector('.cursor circle').getAttribute('transform')") != place
+    page.close()
+
+
+def test_without_javascript_the_points_are_a_table_in_view(chromium: browser.Browser, page_of_adult: Path) -> None:
+    # Scripts of the page do not run; those of the test do.
+    text = page_of_adult.read_text(encoding="utf-8")
+    assert '<details id="points" open' in text and '<div class="control" hidden>' in text
+    page = chromium.open(page_of_adult.as_uri(), javascript=False)
+    root = page.send("DOM.getDocument")["root"]["nodeId"]
+    for selector, there in (("#points[open] table", True), (".control:not([hidden])", False), ("th button", False)):
+        assert bool(page.send("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]) is there
+    page.close()
+
+
+def test_hostile_names_are_text(chromium: browser.Browser, hostile: Path) -> None:
+    page = chromium.open(hostile.as_uri())
+    assert page.dialogs == [] and page.console_errors == [] and page.requests == [hostile.as_uri()]
+    assert page.evaluate("document.images.length") == 0
+    assert page.evaluate("document.scripts.length") == 2
+    shown = page.evaluate("document.body.innerText")
+    assert IMAGE in shown and END in shown
+    assert page.evaluate("[...document.querySelectorAll('*')].every(each => !each.hasAttribute('onerror'))")
+    page.close()
+
+
+def test_an_injected_handler_would_not_run(chromium: browser.Browser, hostile: Path) -> None:
+    page = chromium.open(hostile.as_uri())
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<button id=bad onclick=alert(3)>x</button>')")
+    page.click("#bad")
+    assert page.dialogs == []
+    assert any("Content Security Policy" in error for error in page.console_errors)
+    page.close()
+
+
+def test_print_opens_what_is_folded_and_gives_pages(chromium: browser.Browser, page_of_adult: Path, tmp_path: Path) -> None:
+    page = chromium.open(page_of_adult.as_uri(), dark=True)
+    page.pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.querySelectorAll('#who > details:not([open])').length") == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.querySelectorAll('#who > details[open]').length") == 0
+    page.close()
