@@ -1,0 +1,87 @@
+"""``r2b audit``: how far labels are from parity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from r2b.cli import options
+from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.reporting import check_reports, land_reports
+from r2b.cli.selection import Selection, families_of
+from r2b.cli.speaking import on_lines, one_line, say, say_json
+from r2b.tables import Landing, read_table
+
+
+@click.command("audit", short_help="Measure how far labels are from parity.")
+@click.argument("data")
+@options.columns
+@options.groups
+@click.option("--permutations", type=int, default=200, show_default=True, help="How often chance is drawn; 0 leaves it out.")
+@click.option("--bootstrap", type=int, default=500, show_default=True, help="Resamples for the intervals; 0 leaves them out.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--largest", type=int, default=10, show_default=True, help="How many groups are listed.")
+@click.option("--random-state", type=int, default=0, show_default=True, help="The same number gives the same draws.")
+@click.option("--max-parity", type=float, metavar="NUMBER", help="End with code 1 where some family's parity is above this.")
+@options.reports
+@click.option("--epsilon", type=float, default=0.01, show_default=True, help="For the report alone: what debiasing would be asked for.")
+@options.force
+@options.reading
+@options.manners
+def audit_command(
+    data: str,
+    families: str | None,
+    family: tuple[str, ...],
+    permutations: int,
+    bootstrap: int,
+    level: float,
+    largest: int,
+    random_state: int,
+    max_parity: float | None,
+    html: str | None,
+    markdown: str | None,
+    epsilon: float,
+    force: bool,
+    format_: str | None,
+    encoding: str,
+    delimiter: str | None,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Measure how far the labels in DATA are from parity, for every family of groups. Nothing is changed.
+
+    DATA is a CSV, TSV, JSON Lines, Parquet or Arrow file, compressed or not; - is standard input.
+
+    \b
+    Examples:
+      r2b audit adult.csv --label education --sensitive sex
+      r2b audit adult.csv --label education --sensitive sex,race --html report.html
+      r2b audit adult.csv --label income --sensitive sex --control occupation --na '?' --missing exclude
+      zcat scores.csv.gz | r2b audit - --label-columns 'p_*' --sensitive sex --continuous age --json
+      r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
+    """  # noqa: D301
+    from r2b.audit import audit
+
+    asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
+    with Landing(force=force, keep=(data,)) as landing:
+        check_reports(landing, html, markdown)
+        table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
+        selection = Selection.of(table, **given)
+        arguments = selection.arguments(table)
+        asked["families"] = families_of(table, families, family, "both")
+        draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
+        with on_lines(table):
+            found = audit(**arguments, **asked, **draws, n_largest=largest)
+        land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
+        landing.land()
+    parity = max((each.parity for each in found.families), default=0.0)
+    if as_json:
+        say_json(found.to_json() | {"data": table.name})
+    elif not quiet:
+        say(str(found))
+        for path in (html, markdown):
+            if path is not None:
+                click.echo(f"  report            {one_line(path)}")
+    return DONE if max_parity is None or parity <= max_parity else NOT_REACHED

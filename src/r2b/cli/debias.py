@@ -1,0 +1,177 @@
+"""``r2b debias``: the closest labels in parity, in a new file, with their certificate beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+import r2b
+from r2b.cli import options
+from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.labelling import FORMS, NewColumns, new_columns, new_names, refuse_taken
+from r2b.cli.meter import Meter
+from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
+from r2b.cli.record import SUFFIX, Record, fingerprint
+from r2b.cli.reporting import check_reports, command_line, land_reports
+from r2b.cli.selection import PARTS, Selection, families_of
+from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
+from r2b.errors import NotSolvedWarning, ParameterError
+from r2b.tables import Landing, Table, encode_table, read_table
+from r2b.tables.formats import Format, format_for
+from r2b.tables.landing import is_device
+
+_NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "relative_gap", "excess")
+_SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
+
+
+@click.command("debias", short_help="Make the closest labels in parity.")
+@click.argument("data")
+@options.columns
+@click.option("--epsilon", multiple=True, metavar="NUMBER", help="Accepted difference, or 'class=number', repeated. 0 by default.")
+@options.bounds
+@options.groups
+@click.option("--output", "-o", required=True, metavar="PATH", help="File to write; - is standard output.")
+@click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
+@click.option("--as", "form", type=click.Choice(FORMS), default="soft", show_default=True, help="Form in which labels leave.")
+@click.option("--random-state", type=int, default=0, show_default=True, help="For round and sample; the same number, the same labels.")
+@click.option("--new-column", metavar="NAME", help="Name of the new column, or what new names begin with. '<label>_fair' by default.")
+@click.option("--certificate", metavar="PATH", help="Where the certificate goes; beside the output by default.")
+@options.reports
+@options.force
+@options.solving
+@options.reading
+@options.manners
+def debias_command(
+    data: str,
+    epsilon: tuple[str, ...],
+    target: tuple[str, ...],
+    costs: str | None,
+    families: str | None,
+    family: tuple[str, ...],
+    output: str,
+    output_format: str | None,
+    form: str,
+    random_state: int,
+    new_column: str | None,
+    certificate: str | None,
+    html: str | None,
+    markdown: str | None,
+    force: bool,
+    format_: str | None,
+    encoding: str,
+    delimiter: str | None,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Make the closest labels to those in DATA that are in parity, and write DATA with them in new columns.
+
+    Rows keep their order and all other columns stay as they are. The certificate goes beside the output; `r2b verify` checks it.
+
+    \b
+    Forms:
+      soft    one column of probabilities per class; parity is exact
+      round   one class per row; every class count is right to within a row
+      sample  one class per row, drawn; parity holds on average
+      expand  rows repeated with weights; parity is exact for learners that take weights
+
+    \b
+    Examples:
+      r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --output fair.csv
+      r2b debias adult.csv --label education --sensitive sex,race --families both --as round --output fair.csv.gz
+      r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 --output fair.parquet
+      r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --epsilon Doctorate=0.001 -o fair.csv
+      cat people.jsonl | r2b debias - --label job --sensitive sex --as sample --output - > fair.jsonl
+    """  # noqa: D301
+    if output == "-" and as_json:
+        raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
+    proof = certificate if certificate is not None or output == "-" or is_device(Path(output)) else f"{output}{SUFFIX}"
+    paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
+    with Landing(force=force, keep=(data,)) as landing:
+        _check(landing, paths)
+        table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
+        shape = _shape(table, output, output_format)
+        selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
+        arguments = selection.arguments(table)
+        with on_lines(table):
+            classes = classes_of(arguments["y"])
+        # Before the work: these names can only clash with what is there already.
+        refuse_taken(table, new_names(form, new_column, selection, classes))
+        given |= {"families": families_of(table, families, family, "crossed"), "target": target_of(target, classes)}
+        given |= {"epsilon": per_class("--epsilon", epsilon, classes) if epsilon else 0.0, "costs": costs_of(costs, classes)}
+        with on_lines(table):
+            fair = _solved(arguments, given, quiet=quiet or as_json)
+        new = new_columns(fair, form, new_names(form, new_column, selection, fair.classes.tolist()), random_state)
+        content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist())
+        if proof is not None:
+            asked = {name: value for name, value in given.items() if name not in (*_SOLVING, "costs")}
+            reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
+            marks = {"data": fingerprint(table.columns(selection.used)), "labels": fingerprint(new.columns)}
+            made = Record(selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line())
+            landing.write(proof, made.encoded(fair))
+        draws = {"random_state": random_state}
+        land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws)
+        if output == "-":
+            _to_standard_output(content)
+        else:
+            landing.write(output, content)  # last: where the output is there, so is everything that belongs to it
+        landing.land()
+    _tell(fair, form, new, paths, as_json=as_json, quiet=quiet)
+    return DONE if fair.status.ok else NOT_REACHED
+
+
+def _check(landing: Landing, paths: dict[str, str | None]) -> None:
+    for path in (paths["output"], paths["certificate"]):
+        if path is not None and path != "-":
+            landing.check(path)
+    check_reports(landing, paths["html"], paths["markdown"])
+    named = [os.path.realpath(path) for path in paths.values() if path is not None and path != "-"]
+    twice = next((path for path in named if named.count(path) > 1), None)
+    if twice is not None:
+        raise ParameterError(f"Two files would be written to {twice}.", remedy="Give each a name of its own.", path=twice)
+
+
+def _solved(arguments: dict[str, Any], given: dict[str, Any], *, quiet: bool) -> r2b.FairLabels:
+    with warnings.catch_warnings(), Meter(tol=given["tol"], quiet=quiet) as meter:
+        warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
+        return r2b.debias(**arguments, **given, progress=meter if meter.shown else None)
+
+
+def _shape(table: Table, output: str, said: str | None) -> Format:
+    if output == "-" and said is None:
+        return Format(table.format.kind)
+    return format_for(output, said) if not is_device(Path(output)) or said is not None else table.format
+
+
+def _to_standard_output(content: bytes) -> None:
+    stream = sys.stdout.buffer
+    if sys.stdout.isatty() and b"\0" in content[:4096]:
+        raise ParameterError("The output is binary and standard output is a terminal.", remedy="Pass --output PATH, or a pipe.")
+    stream.write(content)
+    stream.flush()
+
+
+def _tell(fair: r2b.FairLabels, form: str, new: NewColumns, paths: dict[str, str | None], *, as_json: bool, quiet: bool) -> None:
+    written = {name: path for name, path in paths.items() if path is not None}
+    if as_json:
+        status = {"status": fair.status.value, "ok": fair.status.ok, "advice": fair.status.advice}
+        made = {"form": form, "columns": list(new.columns), "files": written, "classes": fair.classes, "groups": fair.groups}
+        numbers = {name: getattr(fair.certificate, name) for name in _NUMBERS}
+        say_json({**status, **made, **numbers, "certificate": fair.certificate.to_json()})
+        return
+    err = paths["output"] == "-"
+    if not fair.status.ok:
+        click.echo(f"Parity was not reached. {fair.status.value}: {as_options(fair.status.advice)}", err=True)
+    if quiet or (err and not sys.stderr.isatty()):
+        return
+    say(str(fair), err=err)
+    click.echo(
+        f"  form              {form}: {', '.join(map(one_line, list(new.columns)[:4]))}{', ...' if len(new.columns) > 4 else ''}", err=err
+    )
+    for name, path in written.items():
+        click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)

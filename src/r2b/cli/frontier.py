@@ -1,0 +1,101 @@
+"""``r2b frontier``: what parity costs, epsilon by epsilon."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+import r2b
+from r2b.cli import options
+from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.meter import Meter
+from r2b.cli.numbers import classes_of, costs_of, target_of
+from r2b.cli.selection import PARTS, Selection, families_of
+from r2b.cli.speaking import on_lines, say, say_json
+from r2b.errors import NotSolvedWarning, ParameterError
+from r2b.tables import Landing, read_table, table_of
+from r2b.tables.compression import compress
+from r2b.tables.formats import format_for
+
+
+@click.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
+@click.argument("data")
+@options.columns
+@click.option("--epsilons", multiple=True, metavar="NUMBERS", help="Epsilons to solve for: '0,0.01,0.05', or repeated.")
+@click.option("--points", type=int, metavar="N", help="Or how many, from 0 to where labels are fair as they are; 20 by default.")
+@options.groups
+@options.bounds
+@options.solving
+@click.option("--output", "-o", metavar="PATH", help="Write the points as a table as well.")
+@click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
+@options.force
+@options.reading
+@options.manners
+def frontier_command(
+    data: str,
+    epsilons: tuple[str, ...],
+    points: int | None,
+    families: str | None,
+    family: tuple[str, ...],
+    target: tuple[str, ...],
+    costs: str | None,
+    output: str | None,
+    output_format: str | None,
+    force: bool,
+    format_: str | None,
+    encoding: str,
+    delimiter: str | None,
+    as_json: bool,
+    quiet: bool,
+    **given: Any,
+) -> int:
+    """Solve along a path of epsilons and show what each costs: squared distance and expected changes, each proven.
+
+    \b
+    Examples:
+      r2b frontier adult.csv --label education --sensitive sex
+      r2b frontier adult.csv --label education --sensitive sex --epsilons 0,0.01,0.02,0.05
+      r2b frontier adult.csv --label education --sensitive sex,race --families both --output cost.csv
+    """  # noqa: D301
+    path = _path(epsilons, points)
+    columns = {name: given.pop(name) for name in PARTS}
+    with Landing(force=force, keep=(data,)) as landing:
+        if output is not None:
+            landing.check(output)
+            shape = format_for(output, output_format)
+        table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
+        arguments = Selection.of(table, **columns).arguments(table)
+        with on_lines(table):
+            classes = classes_of(arguments["y"])
+        given |= {"families": families_of(table, families, family, "crossed"), "target": target_of(target, classes)}
+        given["costs"] = costs_of(costs, classes)
+        solves = path if isinstance(path, int) else len(path)
+        with warnings.catch_warnings(), on_lines(table), Meter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
+            warnings.simplefilter("ignore", NotSolvedWarning)
+            found = r2b.frontier(**arguments, epsilons=path, progress=meter, **given)
+        if output is not None:
+            rows = [asdict(point) for point in found]
+            content = table_of({name: [row[name] for row in rows] for name in rows[0]}, shape)
+            landing.write(output, compress(content, shape.compression))
+            landing.land()
+    if as_json:
+        say_json({"data": table.name, "points": [asdict(point) for point in found]})
+    elif not quiet:
+        say(str(found))
+    return DONE if all(point.solved for point in found) else NOT_REACHED
+
+
+def _path(epsilons: tuple[str, ...], points: int | None) -> int | list[float]:
+    if epsilons and points is not None:
+        raise ParameterError("Both --epsilons and --points are given.", remedy="Pass one of them.")
+    if not epsilons:
+        return 20 if points is None else points
+    texts = [text for each in epsilons for text in each.split(",")]
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        remedy = "Pass numbers of at least 0, such as 0,0.01,0.05."
+        raise ParameterError(f"--epsilons is {','.join(texts)!r}.", remedy=remedy, epsilons=texts) from None

@@ -1,0 +1,116 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Make one decorator of several, in the order in which help lists them."""
+
+    def declare(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return declare
+
+
+reading = together(
+    click.option("--format", "format_", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
+    click.option("--delimiter", metavar="CHAR", help="Delimiter of CSV, where it is neither a comma nor plain from the header."),
+    click.option(
+        "--na", multiple=True, metavar="TEXT", help="Text of CSV and TSV that means missing; repeatable. By default an empty field."
+    ),
+)
+
+columns = together(
+    click.option("--label", metavar="COLUMN", help="Column of class labels."),
+    click.option(
+        "--label-columns",
+        multiple=True,
+        metavar="COLUMNS",
+        help="Columns of probabilities instead, one per class: 'a,b,c', repeated, or a pattern such as 'p_*'.",
+    ),
+    click.option("--sensitive", multiple=True, metavar="COLUMNS", help="Sensitive columns: repeated, or 'sex,race'."),
+    click.option("--continuous", multiple=True, metavar="COLUMNS", help="Sensitive columns of numbers, taken without cutting into groups."),
+    click.option(
+        "--membership",
+        multiple=True,
+        metavar="NAME=COLUMNS",
+        help="A sensitive attribute known by probabilities: 'sex=p_f,p_m'; repeatable.",
+    ),
+    click.option("--control", multiple=True, metavar="COLUMNS", help="Columns within whose values groups are compared."),
+    click.option("--weight", metavar="COLUMN", help="Column of row weights."),
+)
+
+groups = together(
+    click.option("--families", type=click.Choice(["crossed", "marginal", "both"]), help="Which crossings of sensitive columns count."),
+    click.option("--family", multiple=True, metavar="COLUMNS", help="A family of groups of its own, such as 'sex,race'; repeatable."),
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "group", "exclude"]),
+        default="error",
+        show_default=True,
+        help="Rows without a value of a sensitive or control column.",
+    ),
+    click.option("--min-group-size", type=int, default=0, show_default=True, help="Fewest rows of a group."),
+    click.option("--small-groups", type=click.Choice(["error", "merge"]), default="error", show_default=True, help="Smaller groups."),
+    click.option(
+        "--absent", type=click.Choice(["report", "error"]), default="report", show_default=True, help="Groups that a control value lacks."
+    ),
+)
+
+bounds = together(
+    click.option(
+        "--bound",
+        type=click.Choice(["range", "to_overall", "ratio", "target"]),
+        default="range",
+        show_default=True,
+        help="What epsilon limits.",
+    ),
+    click.option("--target", multiple=True, metavar="SHARE", help="With --bound target: 'population', or 'class=share' for each class."),
+    click.option("--lam", type=float, default=1.0, show_default=True, help="1 is squared distance; less changes fewer labels."),
+    click.option(
+        "--objective",
+        type=click.Choice(["distance", "agreement"]),
+        default="distance",
+        show_default=True,
+        help="Closest labels, or the fewest changed.",
+    ),
+    click.option("--costs", metavar="FILE", help="Table of what it costs to turn one class (row) into another (column)."),
+    click.option("--normalize", is_flag=True, help="Divide rows of probabilities by their sums first."),
+)
+
+solving = together(
+    click.option("--tol", type=float, default=1e-10, show_default=True, help="Residual at which a problem is solved."),
+    click.option("--max-iter", type=int, default=1000, show_default=True, help="Most steps."),
+    click.option("--time-limit", type=float, metavar="SECONDS", help="Most seconds."),
+    click.option(
+        "--merge-rows", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Merge equal rows first."
+    ),
+    click.option(
+        "--kernel", type=click.Choice(["auto", "numpy", "compiled"]), default="auto", show_default=True, help="Who walks the rows."
+    ),
+    click.option("--threads", type=int, metavar="N", help="All cores by default."),
+)
+
+manners = together(
+    click.option("--json", "as_json", is_flag=True, help="Print strict JSON on standard output, for machines."),
+    click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
+    click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error."),
+)
+
+reports = together(
+    click.option("--html", metavar="PATH", help="Write a report, one self-contained HTML file."),
+    click.option("--markdown", metavar="PATH", help="Write the same report as Markdown."),
+)
+
+force = click.option("--force", is_flag=True, help="Replace files that are there.")

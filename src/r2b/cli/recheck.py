@@ -1,0 +1,259 @@
+"""The checks of ``r2b verify``, each from the table: nothing that the certificate claims is used but what was asked for, and the prices.
+
+For any labels x that meet the bound and any prices, ``gap`` bounds how much better other labels can be (see :mod:`r2b.certificate`). It is
+computed here row by row, by code that no solver shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b import FairLabels
+from r2b.certificate import PROVEN
+from r2b.cli.record import Record, fingerprint
+from r2b.errors import R2BError
+from r2b.inputs.attributes import CATEGORICAL
+from r2b.inputs.probabilities import TOLERANCE
+from r2b.job import Job
+from r2b.questions.opening import job_of
+from r2b.tables import Table
+from r2b.tables.plain import as_matrix, as_numbers, as_text, listed
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+    ok : bool
+    found : str
+    """
+
+    name: str
+    ok: bool
+    found: str
+
+
+def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> list[Check]:
+    """Check labels in a table against their source, which may be the same table."""
+    selection = record.selection
+    source.check(selection.used, "named in the certificate")
+    table.check(record.new, "named in the certificate")
+    made, columns = table.columns(record.new), source.columns(selection.used)
+    rows = None
+    if record.form == "expand":
+        rows = np.asarray(as_numbers(listed(made[record.new[2]]), table, record.new[2]), dtype=np.float64).astype(np.int64)
+        there, first = np.unique(rows, return_index=True)
+        checks = [_same("rows are as many as were debiased", len(there), record.n_rows)]
+        if source is table:
+            columns = {name: _taken(column, first) for name, column in columns.items()}
+    else:
+        checks = [_same("rows are as many as were debiased", source.n_rows, record.n_rows)]
+    if not checks[0].ok or (rows is not None and (rows.min() < 0 or rows.max() >= record.n_rows)):
+        return checks if not checks[0].ok else [replace(checks[0], ok=False, found="a row number that was not debiased")]
+    checks.append(_alike("data are those that were debiased", fingerprint(columns), record.fingerprints["data"]))
+    checks.append(_alike("labels are those that were written", fingerprint(made), record.fingerprints["labels"]))
+    try:
+        arguments = _as_fitted(selection.arguments(source, columns), fair)
+        job = job_of(arguments.pop("y"), {**arguments, **record.options, "costs": fair.costs})
+    except R2BError as error:
+        return [*checks, Check("data can be read as they were", False, error.problem)]
+    known = [job.families.names.tolist() == fair.groups.tolist(), job.dataset.schema.classes.values.tolist() == fair.classes.tolist()]
+    checks.append(Check("classes and groups are the same", all(known), f"{len(fair.classes)} classes, {len(fair.groups)} groups"))
+    if not all(known):
+        return checks
+    return checks + _of_labels(Evidence(job, replace(fair, dataset=job.dataset)), record, made, table, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A problem built anew from the table, and the prices that are said to solve it.
+
+    Attributes
+    ----------
+    job : Job
+    fair : FairLabels
+        With the rows of the table.
+    """
+
+    job: Job
+    fair: FairLabels
+
+    @property
+    def weight(self) -> Floats:
+        """The weights of all rows, with the sum 1."""
+        data = self.job.dataset
+        weight = np.ones(data.n_rows) if data.weight is None else data.weight
+        return np.asarray(weight / weight.sum())
+
+    def means(self, x: Floats) -> Floats:
+        """Give the group means of labels."""
+        cells, weight = self.job.dataset.groups.codes, self.weight
+        share = np.bincount(cells, weight, minlength=self.job.dataset.n_groups)
+        sums = np.column_stack([np.bincount(cells, weight * column, minlength=len(share)) for column in x.T])
+        return self.job.parity.means(np.divide(sums, share[:, None], out=np.zeros_like(sums), where=share[:, None] > 0))
+
+    def before(self) -> Floats:
+        """Give the labels that came in, as a matrix."""
+        labels = self.job.dataset.labels
+        return np.asarray(labels.array, dtype=np.float64) if labels.is_soft else np.eye(labels.n_classes)[labels.array]
+
+    def gap(self, x: Floats, means: Floats) -> float:
+        """Bound how much better other labels can be, as a share of the objective."""
+        parity, lam = self.job.parity, self.job.problem(self.job.parity).lam
+        prices = parity.settle(self.fair.prices)
+        shifts, cells, weight = parity.shifts(prices), self.job.dataset.groups.codes, self.weight
+        worth = self.before() if self.job.costs is None else self.before() @ -self.job.costs
+        slack = size = 0.0
+        for start in range(0, len(x), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            here, old, mine = x[part], worth[part], weight[part]
+            slope = lam * here - old + shifts[cells[part]]
+            slack += float(mine @ ((here * slope).sum(axis=1) - slope.min(axis=1)))
+            size += 0.5 * lam * float(mine @ (here * here).sum(axis=1)) + abs(float(mine @ (here * old).sum(axis=1)))
+        return (slack + parity.support(prices) - parity.product(prices, means)) / size
+
+
+def _of_labels(evidence: Evidence, record: Record, made: dict[str, Any], table: Table, rows: NDArray[np.int64] | None) -> list[Check]:
+    expected = np.asarray(evidence.fair.soft_labels, dtype=np.float64)
+    if record.form in ("round", "sample"):
+        return _of_whole(evidence, record, as_text(made[record.new[0]], record.new[0]), expected)
+    checks: list[Check] = []
+    try:
+        if rows is None:
+            x = as_matrix([as_numbers(listed(made[name]), table, name) for name in record.new])
+        else:
+            x, checks = _gathered(evidence, made, record, table, rows, expected)
+    except R2BError as error:
+        return [Check("labels are probabilities", False, error.problem)]
+    except KeyError as error:
+        return [Check("labels are classes", False, f"{error.args[0]!r} is none")]
+    untouched = np.array_equal(x, evidence.before())
+    off = float(max(-x.min(), np.abs(x.sum(axis=1) - 1.0).max())) if np.isfinite(x).all() else np.inf
+    checks.append(
+        Check("labels are on the simplex", off <= (TOLERANCE[np.dtype(np.float64)] if untouched else PROVEN), f"off by {off:.0e}")
+    )
+    away = np.abs(x - expected).max(axis=1)
+    worst = float(away.max())
+    checks.append(Check("labels follow from the prices", worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"))
+    return checks + _proof(evidence, x)
+
+
+def _where(away: Floats) -> str:
+    wrong = np.flatnonzero(~(away <= PROVEN))
+    return f" in {len(wrong):,} row{'s' if len(wrong) > 1 else ''}, the first is row {wrong[0]}" if len(wrong) else ""
+
+
+def _proof(evidence: Evidence, x: Floats) -> list[Check]:
+    """Check the bound and the optimum of labels, from their means and the prices."""
+    means = evidence.means(x)
+    excess, gap = evidence.job.parity.violation(means), evidence.gap(x, means)
+    members = evidence.job.parity.members
+    parity = max(float(np.ptp(means[member.groups], axis=0).max()) for member in members)
+    asked = max(float(member.bound.epsilon.max()) for member in members)
+    return [
+        Check("parity is what was asked for", excess <= PROVEN, f"{excess:.0e} above the bound; parity {parity:.6f}, epsilon {asked:g}"),
+        Check("no labels in parity are closer", abs(gap) <= PROVEN, f"duality gap {abs(gap):.0e}"),
+    ]
+
+
+def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Floats) -> list[Check]:
+    """Check one class per row: drawn again from the prices, and near the means that were promised."""
+    code = _codes(evidence.fair)
+    unknown = next((text for text in texts if text not in code), None)
+    if unknown is not None:
+        return [Check("labels are classes", False, f"{unknown!r} is none")]
+    fair = evidence.fair
+    drawn = as_text(fair.round(record.random_state) if record.form == "round" else fair.sample(record.random_state), "labels")
+    wrong = [row for row, (one, other) in enumerate(zip(texts, drawn, strict=True)) if one != other]
+    excused = bool(wrong) and record.numpy != np.__version__
+    found = f"{len(wrong):,} rows differ, the first is row {wrong[0]}" if wrong else "every row, drawn again"
+    if excused:
+        found += f"; NumPy {record.numpy} drew them and this is {np.__version__}, so they prove nothing"
+    checks = [Check("labels follow from the prices", not wrong or excused, found)]
+    if record.form == "round":
+        x = np.eye(len(fair.classes))[[code[text] for text in texts]]
+        checks += _promise(evidence, evidence.means(x), evidence.means(expected))
+    return checks + _proof(evidence, expected)
+
+
+def _promise(evidence: Evidence, means: Floats, wanted: Floats) -> list[Check]:
+    """Check that rounding kept every group mean as close to the optimum as ``FairLabels.round`` promises."""
+    data, parity = evidence.job.dataset, evidence.job.parity
+    if set(data.groups.kinds) != {CATEGORICAL}:
+        return []
+    member_of = parity.matrix > 0
+    cells = member_of.sum(axis=0)
+    if data.weight is None:
+        allowed = cells / (data.groups.counts @ member_of)
+    else:
+        total = np.bincount(data.groups.codes, data.weight, minlength=data.n_groups) @ member_of
+        allowed = cells * (data.n_classes - 1) * data.weight.max() / total
+    beyond = float((np.abs(means - wanted).max(axis=1) - allowed).max())
+    name = "group means are as near as promised"
+    return [
+        Check(name, beyond <= PROVEN, f"at most {np.abs(means - wanted).max():.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far")
+    ]
+
+
+def _gathered(
+    evidence: Evidence, made: dict[str, Any], record: Record, table: Table, rows: NDArray[np.int64], expected: Floats
+) -> tuple[Floats, list[Check]]:
+    """Put repeated rows together again: the weights of a row are its probabilities."""
+    label, weight, _ = record.new
+    code = _codes(evidence.fair)
+    column = np.array([code[text] for text in as_text(made[label], label)])
+    x = np.zeros_like(expected)
+    np.add.at(x, (rows, column), np.asarray(as_numbers(listed(made[weight]), table, weight), dtype=np.float64))
+    total, wanted = x.sum(axis=1), evidence.job.dataset.weight
+    off = np.abs(total - (1.0 if wanted is None else wanted))
+    heavy = total > 0
+    x[heavy] /= total[heavy, None]
+    x[~heavy] = expected[~heavy]  # a row of no weight says nothing about its label
+    ok = bool((off <= PROVEN * np.maximum(1.0, total)).all())
+    return x, [Check("weights of a row add up to its own", ok, f"off by {off.max():.0e}{'' if ok else _where(off)}")]
+
+
+def _codes(fair: FairLabels) -> dict[str, int]:
+    return {text: code for code, text in enumerate(as_text(fair.classes, "classes"))}
+
+
+def _taken(column: Any, rows: NDArray[np.int64]) -> Any:
+    return [column[row] for row in rows.tolist()] if isinstance(column, list) else column.take(rows)
+
+
+def _as_fitted(arguments: dict[str, Any], fair: FairLabels) -> dict[str, Any]:
+    """Give text back the type that it had before a format without types took it away."""
+    vocabularies = dict(zip(fair.schema.columns, fair.schema.vocabularies, strict=True))
+    for part in ("sensitive_features", "control_features"):
+        for name, column in arguments.get(part, {}).items():
+            arguments[part][name] = _typed(column, getattr(vocabularies.get(name), "values", None))
+    if not isinstance(arguments["y"], dict):
+        arguments["y"] = _typed(arguments["y"], fair.classes)
+    return arguments
+
+
+def _typed(column: Any, known: Any) -> Any:
+    if not isinstance(column, list) or known is None or any(isinstance(value, str) for value in listed(known)):
+        return column
+    values = listed(known)
+    spelled = dict(zip(as_text(values, "values"), values, strict=True))
+    return [spelled.get(value, value) if isinstance(value, str) else value for value in column]
+
+
+def _same(name: str, found: int, wanted: int) -> Check:
+    return Check(name, found == wanted, f"{found:,}" if found == wanted else f"{found:,}, not {wanted:,}")
+
+
+def _alike(name: str, found: str, wanted: str) -> Check:
+    return Check(name, found == wanted, f"sha256 {found[:12]}" if found == wanted else f"sha256 {found[:12]}, not {wanted[:12]}")

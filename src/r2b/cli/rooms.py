@@ -1,0 +1,65 @@
+"""``r2b serve`` and ``r2b reproduce``: doors to rooms that are only opened when someone asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from r2b.cli import options
+from r2b.cli.meter import RunMeter
+from r2b.cli.reporting import room
+from r2b.cli.speaking import say, say_json
+from r2b.errors import ParameterError
+
+
+@click.command("serve", short_help="Open the app in a browser.")
+@click.argument("data", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others may reach what is not 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port; 0 takes one that is free.")
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open a browser.")
+@options.manners
+def serve_command(data: str | None, host: str, port: int, browser: bool, as_json: bool, quiet: bool) -> None:
+    """Open the app on this machine, with the file DATA or with none. Ctrl-C ends it; nothing is kept.
+
+    \b
+    Examples:
+      r2b serve
+      r2b serve adult.csv --port 8000 --no-browser
+    """  # noqa: D301
+    room("app", "The app").serve(host, port, path=data, open_browser=browser)
+
+
+@click.command("reproduce", short_help="Repeat the experiments of the paper.")
+@click.argument("name")
+@click.option("--quick", is_flag=True, help="A small run that shows that everything works.")
+@click.option("--output", "-o", metavar="FOLDER", help="Where results go.")
+@click.option("--data", metavar="FOLDER", help="Where data are that do not come with the package.")
+@click.option("--seeds", metavar="NUMBERS", help="Seeds instead of the paper's: '0,1,2'.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, metavar="N", help="Processes at a time.")
+@click.option("--resume/--no-resume", default=True, show_default=True, help="Go on from what a run before has finished.")
+@options.manners
+def reproduce_command(name: str, seeds: str | None, as_json: bool, quiet: bool, **given: Any) -> None:
+    """Repeat the experiment NAME of the paper, such as adult or synthetic, or all of them.
+
+    \b
+    Examples:
+      r2b reproduce adult --quick
+      r2b reproduce all --output results --jobs 4
+    """  # noqa: D301
+    experiments = room("experiments", "This command")
+    rows: dict[str, Any] = {}
+    for each in list(experiments.MODULES) if name == "all" else [name]:
+        with RunMeter(shown=not quiet and not as_json) as meter:
+            rows[each] = experiments.reproduce(each, seeds=_seeds(seeds), progress=meter, **given)
+        if not as_json and not quiet:
+            say(f"{each}: {len(rows[each]):,} runs in {given['output'] or ('results/quick' if given['quick'] else 'results')}")
+    if as_json:
+        say_json(rows)
+
+
+def _seeds(text: str | None) -> list[int] | None:
+    try:
+        return None if text is None else [int(each) for each in text.split(",")]
+    except ValueError:
+        raise ParameterError(f"--seeds is {text!r}.", remedy="Pass whole numbers, such as 0,1,2.", seeds=text) from None

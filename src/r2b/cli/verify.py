@@ -1,0 +1,70 @@
+"""``r2b verify``: check an output against its certificate, from the data alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from r2b.cli import options
+from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.numbers import per_class
+from r2b.cli.recheck import Check, recheck
+from r2b.cli.record import SUFFIX, read_record
+from r2b.cli.speaking import say, say_json
+from r2b.errors import ParameterError
+from r2b.tables import read_table
+
+
+@click.command("verify", short_help="Check fair labels from the data alone.")
+@click.argument("output")
+@click.option("--certificate", metavar="PATH", help="The certificate; OUTPUT.r2b.json by default.")
+@click.option("--data", metavar="PATH", help="The table that was debiased, where OUTPUT no longer has its columns.")
+@click.option("--epsilon", multiple=True, metavar="NUMBER", help="Check against this instead of what the certificate says was asked for.")
+@options.reading
+@options.manners
+def verify_command(
+    output: str,
+    certificate: str | None,
+    data: str | None,
+    epsilon: tuple[str, ...],
+    format_: str | None,
+    encoding: str,
+    delimiter: str | None,
+    na: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Check the fair labels in OUTPUT from the data: means, parity, bound and, from the prices, that no labels in parity are closer.
+
+    No number in the certificate is believed: it says what was asked for and holds the prices, which prove or do not.
+    An edited label, or an edited price, makes this fail with code 1.
+
+    \b
+    Examples:
+      r2b verify fair.csv
+      r2b verify fair.csv --epsilon 0.01
+      r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json --json
+    """  # noqa: D301
+    proof = certificate if certificate is not None else f"{output}{SUFFIX}"
+    if not Path(proof).exists():
+        raise ParameterError(f"There is no certificate {proof!r}.", remedy="Name it with --certificate.", path=proof)
+    fair, record = read_record(proof)
+    spelled = encoding if encoding != "utf-8" else str(record.reading["encoding"])
+    table = read_table(
+        output, format=format_ or record.reading["format"], encoding=spelled, delimiter=delimiter or record.reading["delimiter"]
+    )
+    source = table if data is None else read_table(data, encoding=encoding, delimiter=delimiter)
+    if epsilon:
+        record.options["epsilon"] = per_class("--epsilon", epsilon, fair.classes.tolist())
+    checks = recheck(table, source, fair, record)
+    ok = all(check.ok for check in checks)
+    if as_json:
+        say_json({"verified": ok, "form": record.form, "checks": [vars(check) for check in checks]})
+    elif not quiet or not ok:
+        say("\n".join([f"{'Verified' if ok else 'NOT VERIFIED'}: {table.name}, {record.form}", *map(_line, checks)]))
+    return DONE if ok else NOT_REACHED
+
+
+def _line(check: Check) -> str:
+    return f"  {'ok  ' if check.ok else 'FAIL'}  {check.name:38}{check.found}"

@@ -1,0 +1,128 @@
+"""Which format a file has: from its name, from what the user says, or, for a stream without a name, from its first bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from r2b.errors import ParameterError
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+COMPRESSIONS = ("gz", "bz2", "xz", "zst")
+
+_KINDS = {
+    "csv": "csv",
+    "tsv": "tsv",
+    "tab": "tsv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "parquet": "parquet",
+    "pq": "parquet",
+    "arrow": "arrow",
+    "feather": "arrow",
+    "ipc": "arrow",
+}
+_MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a table is stored.
+
+    Attributes
+    ----------
+    kind : str
+        One of "csv", "tsv", "jsonl", "parquet" and "arrow".
+    compression : str
+        One of "gz", "bz2", "xz" and "zst"; empty for none.
+
+    Examples
+    --------
+    >>> str(Format("csv", "gz"))
+    'csv.gz'
+    """
+
+    kind: str
+    compression: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.compression}" if self.compression else self.kind
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is lines of text."""
+        return self.kind in ("csv", "tsv", "jsonl")
+
+
+def format_of(name: str) -> Format | None:
+    """Tell the format from a file's name, or from the name of a format; None where it says nothing.
+
+    Examples
+    --------
+    >>> format_of("people.CSV.gz"), format_of("parquet"), format_of("people.dat")
+    (Format(kind='csv', compression='gz'), Format(kind='parquet', compression=''), None)
+    """
+    parts = name.lower().replace("\\", "/").rpartition("/")[2].split(".")
+    compression = parts.pop() if parts[-1] in COMPRESSIONS else ""
+    kind = _KINDS.get(parts[-1]) if parts else None
+    return None if kind is None else Format(kind, compression)
+
+
+def format_named(name: str) -> Format:
+    """Read what the user calls a format.
+
+    Raises
+    ------
+    ParameterError
+        There is no such format.
+    """
+    found = format_of(name) if "/" not in name else None
+    if found is None or len(name.split(".")) > 2:
+        raise _refusal(f"There is no format {name!r}.", name)
+    return found
+
+
+def format_for(path: str, said: str | None) -> Format:
+    """Settle the format of a file that is to be written or read by name.
+
+    Raises
+    ------
+    ParameterError
+        The name says nothing and the user neither.
+    """
+    if said is not None:
+        return format_named(said)
+    found = format_of(path) if "." in path else None
+    if found is None:
+        raise _refusal(f"The name {path!r} does not tell a format.", path)
+    return found
+
+
+def _refusal(problem: str, name: str) -> ParameterError:
+    known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}, with .gz, .bz2, .xz or .zst after it where it is compressed"
+    return ParameterError(problem, remedy=f"Say which it is with --format or --output-format: {known}.", name=name)
+
+
+def compression_seen(head: bytes) -> str:
+    """Tell how a stream is compressed from its first bytes; empty where it is not.
+
+    Examples
+    --------
+    >>> compression_seen(b"BZh91AY")
+    'bz2'
+    """
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
+
+
+def kind_seen(content: bytes) -> str:
+    """Tell the format of an uncompressed stream from its first bytes; text that says nothing else is CSV.
+
+    Examples
+    --------
+    >>> kind_seen(b'{"a": 1}'), kind_seen(b"a;b")
+    ('jsonl', 'csv')
+    """
+    if content.startswith(b"PAR1"):
+        return "parquet"
+    if content.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    return "jsonl" if content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"

@@ -1,0 +1,80 @@
+"""Tables to the bytes of a file, in their own format or another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from r2b.errors import InputError
+from r2b.tables.arrow import ArrowTable, of_columns, written
+from r2b.tables.compression import compress
+from r2b.tables.delimited import Dialect
+from r2b.tables.formats import Format
+from r2b.tables.jsonl import members
+from r2b.tables.plain import as_text, listed
+from r2b.tables.table import Table
+
+
+def encode_table(table: Table, new: Mapping[str, Any], format: Format, rows: Sequence[int] | None = None) -> bytes:
+    """Give a table with new columns as the bytes of a file.
+
+    Parameters
+    ----------
+    table : Table
+    new : mapping of str to column
+        Of as many rows as leave.
+    format : Format
+        In its own format the text of a table stays as it is; in another, text stays text and types stay types.
+    rows : sequence of int, optional
+        Rows that leave, in order and possibly repeated.
+
+    Raises
+    ------
+    InputError
+        A column that the format cannot hold.
+    """
+    try:
+        return compress(_encoded(table, new, format, rows), format.compression)
+    except UnicodeEncodeError as cause:
+        raise InputError(
+            f"The character {cause.object[cause.start]!r} cannot be written in the encoding {cause.encoding}.",
+            remedy="Write Parquet or Arrow with --output-format, or convert the file to UTF-8 first.",
+            encoding=cause.encoding,
+        ) from cause
+
+
+def _encoded(table: Table, new: Mapping[str, Any], format: Format, rows: Sequence[int] | None) -> bytes:
+    if isinstance(table, ArrowTable) and not format.is_text:
+        return ArrowTable(table.name, format, table.table).encoded(new, rows)
+    if table.format.kind == format.kind:
+        return table.encoded(new, rows)
+    columns = table.values()
+    if rows is not None:
+        columns = {name: _taken(values, rows) for name, values in columns.items()}
+    return table_of({**columns, **new}, format)
+
+
+def _taken(values: Any, rows: Sequence[int]) -> Any:
+    if hasattr(values, "to_pylist"):
+        return values.take(np.asarray(rows))
+    return [values[row] for row in rows]
+
+
+def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
+    r"""Give columns as the bytes of a file, not yet compressed.
+
+    Examples
+    --------
+    >>> table_of({"a": ["x", "y, z"], "b": [1.5, None]}, Format("csv"))
+    b'a,b\nx,1.5\n"y, z",\n'
+    """
+    if not format.is_text:
+        return written(of_columns(columns), format.kind)
+    if format.kind == "jsonl":
+        n_lines = len(listed(next(iter(columns.values()))))
+        return "".join(f"{{{line}}}\n" for line in members(columns, n_lines)).encode()
+    dialect = Dialect("\t" if format.kind == "tsv" else ",")
+    texts = [as_text(values, name) for name, values in columns.items()]
+    return "".join(f"{line}\n" for line in dialect.joined([list(columns), *zip(*texts, strict=True)])).encode()

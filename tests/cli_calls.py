@@ -1,0 +1,72 @@
+"""Calls of the command line for its tests: in this process for speed, and a small table whose labels are far from parity."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from r2b.cli import main
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def facts(self) -> Any:
+        """What it printed as JSON, read strictly."""
+
+        def refuse(constant: str) -> None:
+            raise AssertionError(f"{constant} is not strict JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+
+class Shell:
+    """Runs commands in a folder."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str], folder: Path) -> None:
+        self.capture = capture
+        self.folder = folder
+
+    def __call__(self, *words: object) -> Ended:
+        self.capture.readouterr()
+        code = main([str(word) for word in words])
+        seen = self.capture.readouterr()
+        return Ended(code, seen.out, seen.err)
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+
+def people(n: int = 240, seed: int = 1) -> dict[str, list[str]]:
+    """Three classes, two sexes, three races, ages and weights; the label depends on sex."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    race = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    chance = np.where(sex == "f", 0.2, 0.6)
+    job = np.where(rng.random(n) < chance, "boss", np.where(rng.random(n) < 0.5, "clerk", "none, yet"))
+    age = rng.integers(20, 60, n)
+    weight = rng.integers(1, 5, n)
+    return {
+        "sex": sex.tolist(),
+        "race": race.tolist(),
+        "job": job.tolist(),
+        "age": age.astype(str).tolist(),
+        "w": weight.astype(str).tolist(),
+    }
+
+
+def csv_of(columns: dict[str, list[str]]) -> bytes:
+    from r2b.tables import Format, table_of
+
+    return table_of(columns, Format("csv"))
