@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,16 +69,27 @@ def test_fits_100_columns_of_plain_ascii(lines: list[str]) -> None:
     assert all(line.isascii() and line.isprintable() for line in lines)
 
 
-def test_runs_as_a_module_in_a_pipe() -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-m", "r2b.demo"], capture_output=True, text=True, check=True)
+def test_runs_as_a_module_in_a_pipe_and_leaves_a_report(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-m", "r2b.demo"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    report = tmp_path / done.stdout.rstrip().rpartition(": ")[2]
+    assert report.parent == tmp_path / "r2b-demo" and "22.1" in report.read_text(encoding="utf-8")
     assert done.stderr == ""
     assert "5.28 %" in done.stdout
     assert "\x1b" not in done.stdout
 
 
-def test_main_returns_zero(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_returns_zero(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert demo.main() == 0
     assert "5.28 %" in capsys.readouterr().out
+
+
+def test_a_report_of_another_content_is_left_alone(tmp_path: Path) -> None:
+    first = demo.leave_report(tmp_path)
+    assert demo.leave_report(tmp_path) == first
+    first.write_text("mine")
+    second = demo.leave_report(tmp_path)
+    assert second != first and first.read_text() == "mine" and second.stat().st_size > 10_000
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes break differently elsewhere")
