@@ -19,7 +19,7 @@ from r2b.inputs import read
 from r2b.intervals import bootstrap, parity_interval, sample_of_values
 
 
-def seed(family: str = "", random_state: int = 0) -> int:
+def seed(family: str = "groups", random_state: int = 0) -> int:
     return Draws(1, 0, 0.95, random_state).seed(family)
 
 

@@ -151,7 +151,7 @@ class Job:
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
             outcome = solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
-        status = _borne_out(outcome, proof)
+        status = _borne_out(outcome, proof, self.settings.tol)
         if not status.ok:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
@@ -243,11 +243,12 @@ def open_job(
     return Job.of(dataset, request, settings, costs)
 
 
-def _borne_out(outcome: Outcome, proof: Certificate) -> Status:
-    """Let the certificate decide: what it proves is solved, however the last steps went, and nothing else is."""
+def _borne_out(outcome: Outcome, proof: Certificate, tol: float) -> Status:
+    """Let the certificate decide: what it proves is solved, however the last steps went, unless more was asked for; nothing else is."""
     if outcome.status is Status.SOLVED and not proof.holds:
         return Status.NOT_CERTIFIED
-    return Status.SOLVED if outcome.status in (Status.STALLED, Status.OUT_OF_ITERATIONS) and proof.holds else outcome.status
+    proven = proof.holds and tol >= Settings.tol and outcome.status in (Status.STALLED, Status.OUT_OF_ITERATIONS)
+    return Status.SOLVED if proven else outcome.status
 
 
 def refuse_scores(dataset: Dataset) -> None:

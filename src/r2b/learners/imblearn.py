@@ -6,12 +6,15 @@ a module of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
-from r2b.api import debias
+from numpy.typing import ArrayLike
+
 from r2b.errors import ParameterError
 from r2b.learners.libraries import require
 from r2b.learners.targets import SoftTargets, refuse_other_rows
+from r2b.sklearn.options import seed_of, solve, store
 from r2b.solution import FairLabels
 
 _BaseSampler: Any = require("imblearn", extra="imblearn", needed_by="r2b.learners.imblearn").base.BaseSampler
@@ -27,9 +30,11 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon, lam, tol, max_iter
-        As for :func:`r2b.debias`.
-    random_state : int, Generator or None
+    epsilon, bound, target, families, missing, min_group_size, small_groups, absent
+        What parity means, as for :func:`r2b.debias`.
+    lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
+        How it is reached, as for :func:`r2b.debias`.
+    random_state : int, Generator, RandomState or None
         Which rows of a group and class are relabelled. The same number gives the same labels.
 
     Attributes
@@ -39,8 +44,8 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     Notes
     -----
-    In a pipeline scikit-learn's metadata routing must be on. The pipeline then hands ``sensitive_features`` to this step by itself, and
-    ``sample_weight`` after ``set_fit_resample_request(sample_weight=True)``.
+    In a pipeline scikit-learn's metadata routing must be on. The pipeline then hands ``sensitive_features`` and ``control_features`` to
+    this step by itself, and ``sample_weight`` after ``set_fit_resample_request(sample_weight=True)``.
 
     Examples
     --------
@@ -62,16 +67,34 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     # The base class has a parameter ``sampling_strategy``: no class is made larger or smaller here.
     _sampling_type = "bypass"
-    # The attribute is what this step is for: it is asked for without being told to; weights only where told to.
-    __metadata_request__fit_resample = {"sensitive_features": True}  # noqa: RUF012 - scikit-learn's own convention
+    # Attributes are what this step is for: they are asked for without being told to; weights only where told to.
+    __metadata_request__fit_resample = {"sensitive_features": True, "control_features": True}  # noqa: RUF012 - scikit-learn's own convention
     _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
 
-    def __init__(self, *, epsilon: Any = 0.0, lam: float = 1.0, tol: float = 1e-10, max_iter: int = 1000, random_state: Any = 0) -> None:
-        self.epsilon = epsilon
-        self.lam = lam
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    def __init__(
+        self,
+        *,
+        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        bound: str = "range",
+        target: Any = None,
+        families: Any = "crossed",
+        missing: str = "error",
+        min_group_size: int = 0,
+        small_groups: str = "error",
+        absent: str = "report",
+        lam: float = 1.0,
+        objective: str = "distance",
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        tol: float = 1e-10,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        merge_rows: str = "auto",
+        kernel: str = "auto",
+        threads: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        store(self, locals())
 
     def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
         """Find fair labels without handing them out; they are in ``fair_``.
@@ -85,7 +108,9 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         self.fit_resample(X, y, **metadata)
         return self
 
-    def fit_resample(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> tuple[Any, Any]:
+    def fit_resample(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None
+    ) -> tuple[Any, Any]:
         """Give the same rows with fair labels.
 
         Parameters
@@ -96,6 +121,8 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
             Classes.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
             Not optional; its default only serves an error that says how a pipeline is told to pass it.
+        control_features : array-like of shape (N,) or (N, n_features), optional
+            Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional
             Weights under which parity holds, as far as whole rows allow.
 
@@ -116,18 +143,10 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
                 "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y.",
                 remedy="Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit.",
             )
-        fair = debias(
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            epsilon=self.epsilon,
-            lam=self.lam,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        fair = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         refuse_other_rows(X, SoftTargets.of(fair))
         self.fair_: FairLabels = fair
-        return X, self.fair_.round(random_state=self.random_state)
+        return X, self.fair_.round(random_state=seed_of(self.random_state))
 
     def _fit_resample(self, X: Any, y: Any, **params: Any) -> tuple[Any, Any]:
         # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours does not come here.

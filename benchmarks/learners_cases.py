@@ -1,0 +1,227 @@
+"""What ``learners.py`` measures: Adult with injected bias, the learners, and the ways each of them can be trained on fair labels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import r2b
+from r2b.chance import sampling_level
+from r2b.metrics import demographic_parity
+from r2b.performance import top_k_accuracy
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NUMBERS = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
+ONE_HOT = ("workclass", "marital-status", "relationship")
+ORDINAL = ("occupation", "race", "native-country", "income")
+N_CLASSES = 16
+TEST_SHARE = 0.25
+PERMUTATIONS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Features without sex, education as 0 to 15, and sex, for training and for the test."""
+
+    X: Array
+    y: Array
+    sex: Array
+    X_test: Array
+    y_test: Array
+    sex_test: Array
+
+    def head(self, n_rows: int) -> Split:
+        """Keep the first training rows only; they are in random order already."""
+        return Split(self.X[:n_rows], self.y[:n_rows], self.sex[:n_rows], self.X_test, self.y_test, self.sex_test)
+
+
+@cache
+def adult() -> tuple[Array, Array, Array]:
+    """Give the 29 features, the classes in order of education, and sex, of the rows without a question mark."""
+    table = r2b.datasets.load_adult().complete()
+    columns = [table[name].astype(float) for name in NUMBERS]
+    for name in ONE_HOT:
+        columns += [(table[name] == value).astype(float) for value in np.unique(table[name])]
+    columns += [np.unique(table[name], return_inverse=True)[1].astype(float) for name in ORDINAL]
+    place = {name: k for k, name in enumerate(table.education_order)}
+    y = np.array([place[name] for name in table["education"].tolist()])
+    return np.column_stack(columns), y, (table["sex"] == "Male").astype(int)
+
+
+def split_of(p: float, seed: int) -> Split:
+    """Inject the paper's bias (with probability p the label becomes the sex, 0 or 1), split, and scale by the training rows."""
+    X, y, sex = adult()
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(len(y)) < p, sex, y)
+    order = rng.permutation(len(y))
+    n_test = int(TEST_SHARE * len(y))
+    test, train = order[:n_test], order[n_test:]
+    low, high = X[train].min(axis=0), X[train].max(axis=0)
+    X = (X - low) / np.where(high > low, high - low, 1.0)
+    return Split(X[train], y[train], sex[train], X[test], y[test], sex[test])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one model shows on the test rows."""
+
+    probability: float
+    hard: float
+    accuracy: float
+    ties_at_random: float
+    chance: float
+    fit_seconds: float
+
+
+Predictor = Callable[[Array], tuple[Array, Array]]
+"""From features to probabilities, and the classes of their columns."""
+
+
+def measured(train: Callable[[], Predictor], split: Split) -> Measured:
+    """Train, predict, and compare with the test rows. Ties go to the first class, as in scikit-learn's kNN; or to any of them."""
+    begun = time.process_time()  # of the processor: what else the machine does is no matter
+    predict = train()
+    seconds = time.process_time() - begun
+    given, known = predict(split.X_test)
+    classes = np.arange(N_CLASSES)
+    scores = np.zeros((len(given), N_CLASSES))
+    scores[:, known] = given
+    decided = classes[scores.argmax(axis=1)]  # the decision of a model, not a label to train on
+    groups = {"sensitive_features": split.sex_test}
+    return Measured(
+        probability=demographic_parity(scores, **groups),
+        hard=demographic_parity(decided, **groups),
+        accuracy=float((decided == split.y_test).mean()),
+        ties_at_random=top_k_accuracy(split.y_test, scores, classes=classes).value,
+        chance=sampling_level(scores, n_permutations=PERMUTATIONS, **groups).mean,
+        fit_seconds=seconds,
+    )
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A learner by name, and the ways in which it can be trained.
+
+    Attributes
+    ----------
+    name : str
+    makers : dict
+        Strategy to a function that makes the estimator. The first is what ``strategy="auto"`` takes.
+    """
+
+    name: str
+    makers: dict[str, Callable[[], Any]]
+
+    @property
+    def own(self) -> str:
+        """The strategy that the library chooses."""
+        return next(iter(self.makers))
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """All ways, the baseline first and the trap last."""
+        return ("baseline", *self.makers, f"{self.own}, agreement", "argmax")
+
+    @property
+    def few_ways(self) -> tuple[str, ...]:
+        """Those that show the most."""
+        return ("baseline", self.own, f"{self.own}, agreement", "argmax")
+
+
+def trained(learner: Learner, way: str, split: Split) -> Predictor:
+    """Train in one way.
+
+    Parameters
+    ----------
+    learner : Learner
+    way : str
+        A strategy; a strategy on labels with the fewest changes instead of the smallest distance ("sample, agreement"); "baseline",
+        on the labels as they came; "argmax", on the likeliest class of each fair row, which nothing but this benchmark does.
+    split : Split
+    """
+    strategy, _, objective = way.partition(", ")
+    y, options = split.y, {"objective": objective or "distance", "epsilon": 0.0}
+    if strategy == "argmax":
+        fair = r2b.debias(y, sensitive_features=split.sex)
+        y = fair.classes[fair.soft_labels.argmax(axis=1)]
+    if strategy in ("argmax", "baseline"):
+        strategy, options = learner.own, {"epsilon": 1.0}  # met by any labels, which are then returned as they came
+    make = learner.makers[strategy]
+    if make is boosted:
+        return boosted(y, split, **options)
+    from r2b.sklearn import ParityClassifier
+
+    model = ParityClassifier(make(), strategy=strategy, random_state=0, **options)
+    model.fit(split.X, y, sensitive_features=split.sex)
+    return lambda X: (model.predict_proba(X), model.classes_)
+
+
+BOOSTING = {"num_leaves": 15, "learning_rate": 0.2}
+ROUNDS = 30
+
+
+def boosted(y: Array, split: Split, **options: Any) -> Predictor:
+    """Train LightGBM on soft labels, by its own function instead of the classifier."""
+    from r2b.learners.boosting import train_lightgbm
+
+    fair = r2b.debias(y, sensitive_features=split.sex, **options)
+    model = train_lightgbm(fair, split.X, {**BOOSTING, "num_threads": 1, "verbosity": -1}, num_boost_round=ROUNDS)
+    return lambda X: (model.predict_proba(X), model.classes)
+
+
+def learners() -> tuple[Learner, ...]:
+    """Give the learners, each with one thread, since splits run beside each other."""
+    from lightgbm import LGBMClassifier
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multioutput import MultiOutputRegressor
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    def regression() -> Any:
+        return LogisticRegression(tol=1e-3, max_iter=300)
+
+    def forest() -> Any:
+        return RandomForestClassifier(50, max_depth=5, max_samples=0.25, random_state=0)
+
+    def forest_per_class() -> Any:
+        return MultiOutputRegressor(RandomForestRegressor(10, max_depth=5, max_samples=0.25, random_state=0))
+
+    def boosting() -> Any:
+        return HistGradientBoostingClassifier(max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0)
+
+    def boosting_per_class() -> Any:
+        return HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0)
+
+    def network() -> Any:
+        return MLPClassifier(hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0)
+
+    def network_on_soft() -> Any:
+        return MLPRegressor(hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0)
+
+    def lightgbm() -> Any:
+        return LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbosity=-1, **BOOSTING)
+
+    def any_of(make: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+        return dict.fromkeys(("expand", "sample", "round"), make)
+
+    return (
+        Learner("logistic regression", any_of(regression)),
+        Learner("random forest, one per class", {"soft": forest_per_class}),
+        Learner("random forest", any_of(forest)),
+        Learner("gradient boosting", {**any_of(boosting), "soft": boosting_per_class}),
+        Learner("kNN", {"sample": KNeighborsClassifier, "round": KNeighborsClassifier, "soft": KNeighborsRegressor}),
+        Learner("MLP", {**any_of(network), "soft": network_on_soft}),
+        Learner("LightGBM", {**any_of(lightgbm), "soft": boosted}),
+    )
