@@ -10,10 +10,10 @@ STAMP := $(VENV)/.r2b-installed
 RUN := "$(VENV)/bin/python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint lock clean
+.PHONY: help demo test bench learners reproduce reproduce-quick lint lock clean
 
 help:  ## say what each command does
-	@grep -hE '^[a-z]+: .*## ' Makefile | sed -E 's/^([a-z]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## debias a real data set and show the certificate
 	@$(RUN) -m r2b.demo
@@ -23,6 +23,16 @@ test: $(STAMP)  ## run every test and every example in the documentation of the 
 
 bench: $(STAMP)  ## time the solver against general QP solvers
 	@$(RUN) benchmarks/run.py
+
+learners: $(STAMP)  ## train six learners on fair labels over ten splits, and draw what came out
+	@$(RUN) -m benchmarks.learners
+	@$(RUN) scripts/make_learners_figure.py
+
+reproduce: $(STAMP)  ## repeat the experiments of the paper at its own settings (hours)
+	@$(RUN) -m r2b reproduce all
+
+reproduce-quick: $(STAMP)  ## repeat them at small settings (minutes)
+	@$(RUN) -m r2b reproduce all --quick
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) -m ruff check .

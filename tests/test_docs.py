@@ -37,7 +37,7 @@ class Block:
 def blocks_of(text: str) -> list[Block]:
     found = list(FENCE.finditer(text))
     blocks = []
-    for here, following in zip(found, [*found[1:], None], strict=True):
+    for here, following in zip(found, [*found, None][1:], strict=True):
         if here.group(1) != "python":
             continue
         is_output = following is not None and following.group(1) == "text" and not text[here.end() : following.start()].strip()
