@@ -7,6 +7,8 @@ NEEDS = {
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/solvers/agreement.py": ["scipy"],
     "src/r2b/sklearn": ["sklearn"],
+    "src/r2b/app": ["starlette", "uvicorn"],
+    "src/r2b/experiments": ["sklearn", "pyarrow"],
     "src/r2b/learners/boosting.py": ["lightgbm", "xgboost"],
     "src/r2b/learners/imblearn.py": ["imblearn"],
     "src/r2b/learners/torch.py": ["torch"],

@@ -36,9 +36,9 @@ ROW_WALKERS = {"compile", "lanes", "inputs", "merge", "oracle", "outputs", "solu
 ROW_WALKERS |= {"learners", "audit"}
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}
 OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "pyspark", "torch"}
-OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn"}
+OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
 # Rooms that only who has their library walks into: nothing else imports them, so they may import it at once.
-BRINGS = {"sklearn": {"sklearn"}}
+BRINGS = {"sklearn": {"sklearn"}, "app": {"starlette", "uvicorn"}}
 
 Rule = Callable[[str, ast.Module], list[str]]
 

@@ -22,12 +22,11 @@ _THINNEST = 0.25  # of a ribbon that is drawn, in pixels
 
 def tag(name: str, content: Any = "", **attributes: Any) -> Markup:
     """Write an element; names of attributes use underscores for hyphens, and values are escaped."""
-    written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _short(value))
-        for key, value in attributes.items()
-        if value is not None
+    # Escaped one by one and joined as text: Markup's own formatting takes several times as long, and pages have thousands of elements.
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items() if value is not None
     )
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, content)
+    return Markup(f"<{name}{written}>{escape(content)}</{name}>")
 
 
 def _short(value: Any) -> Any:

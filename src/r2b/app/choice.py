@@ -1,0 +1,163 @@
+"""What is chosen on the page: which columns play which part, and what is asked of the groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+from r2b.errors import ParameterError
+from r2b.families import BoundName, FamilyChoice, Request
+from r2b.tables import Table
+from r2b.tables.delimited import DelimitedTable
+from r2b.tables.plain import as_numbers
+
+MISSING = ("error", "group", "exclude")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Everything that a request says; the server keeps none of it.
+
+    Attributes
+    ----------
+    label : str
+    sensitive, control : tuple of str
+    weight : str or None
+    missing : {"error", "group", "exclude"}
+    families : {"crossed", "marginal", "both"}
+    bound : {"range", "to_overall", "ratio", "target"}
+    epsilon : float
+    """
+
+    label: str
+    sensitive: tuple[str, ...]
+    control: tuple[str, ...] = ()
+    weight: str | None = None
+    missing: str = "error"
+    families: str = "crossed"
+    bound: str = "range"
+    epsilon: float = 0.0
+
+    @classmethod
+    def of(cls, said: dict[str, Any], table: Table) -> Choice:
+        """Read what a request says.
+
+        Raises
+        ------
+        ParameterError
+            Names the control that has to be set, or is set to something that cannot be.
+        """
+        found = cls(
+            label=_text(said, "label") or "",
+            sensitive=_texts(said, "sensitive"),
+            control=_texts(said, "control"),
+            weight=_text(said, "weight") or None,
+            missing=_one_of(said, "missing", MISSING),
+            families=_one_of(said, "families", get_args(FamilyChoice)),
+            bound=_one_of(said, "bound", get_args(BoundName)),
+            epsilon=_epsilon(said.get("epsilon", 0.0)),
+        )
+        found._check(table)
+        return found
+
+    def _check(self, table: Table) -> None:
+        if not self.label:
+            raise ParameterError("No label is chosen.", remedy="Choose the column whose values should be fair.", control="label")
+        if not self.sensitive:
+            raise ParameterError("No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive")
+        if self.bound == "ratio" and self.epsilon > 1:
+            raise ParameterError(
+                f"Epsilon is {self.epsilon:g}, but a ratio can fall short of 1 by no more than 1.",
+                remedy="Choose a shortfall between 0 and 1: 0.2 asks for four fifths.",
+                control="epsilon",
+            )
+        parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
+        for part, names in {**parts, "weight": () if self.weight is None else (self.weight,)}.items():
+            try:
+                table.check(names, part)
+            except ParameterError as error:
+                raise ParameterError(error.problem, remedy=error.remedy, control=part) from None
+        seen: dict[str, str] = {}
+        for part, names in parts.items():
+            for name in names:
+                if name in seen:
+                    raise ParameterError(
+                        f"The column {name!r} is chosen twice.", remedy="Give every column one part.", control=part, column=name
+                    )
+                seen[name] = part
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """What decides how the table is read: choices that agree here share their data."""
+        return self.label, self.sensitive, self.control, self.weight, self.missing
+
+    @property
+    def shape(self) -> tuple[str, str]:
+        """What decides, beside the columns, which groups are compared and how."""
+        return self.families, self.bound
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that are read, once each."""
+        weight = [] if self.weight is None else [self.weight]
+        return list(dict.fromkeys([self.label, *self.sensitive, *self.control, *weight]))
+
+    def arguments(self, table: Table) -> dict[str, Any]:
+        """Give the columns as :func:`r2b.debias` takes them. In text an empty field is a missing value."""
+        found = table.columns(self.used)
+
+        def classes(name: str) -> Any:
+            column = found[name]
+            return [value or None for value in column] if is_text(table) and "" in column else column
+
+        arguments: dict[str, Any] = {"y": classes(self.label), "sensitive_features": {name: classes(name) for name in self.sensitive}}
+        if self.control:
+            arguments["control_features"] = {name: classes(name) for name in self.control}
+        if self.weight is not None:
+            arguments["sample_weight"] = as_numbers(found[self.weight], table, self.weight)
+        return arguments
+
+    def options(self) -> dict[str, Any]:
+        """Give the other options of :func:`r2b.debias`, those at their defaults left out."""
+        default = {each.name: each.default for each in fields(Choice)}
+        chosen = {name: getattr(self, name) for name in ("epsilon", "bound", "families", "missing")}
+        options = {name: value for name, value in chosen.items() if name == "epsilon" or value != default[name]}
+        return options | ({"target": "population"} if self.bound == "target" else {})
+
+    def request(self) -> Request:
+        """Give what is asked of the groups, as a job takes it."""
+        return Request(**self.options())
+
+
+def is_text(table: Table) -> bool:
+    """Tell whether all columns of a table are lists of text, as they are read from a delimited file."""
+    return isinstance(table, DelimitedTable)
+
+
+def _text(said: dict[str, Any], name: str) -> str | None:
+    value = said.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ParameterError(f"{name} is not a name.", remedy="Choose a column.", control=name)
+    return value
+
+
+def _texts(said: dict[str, Any], name: str) -> tuple[str, ...]:
+    value = said.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ParameterError(f"{name} is not a list of names.", remedy="Choose columns.", control=name)
+    return tuple(value)
+
+
+def _one_of(said: dict[str, Any], name: str, options: tuple[str, ...]) -> str:
+    value = said.get(name, options[0])
+    if value not in options:
+        raise ParameterError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(options)}.", control=name)
+    return str(value)
+
+
+def _epsilon(value: Any) -> float:
+    right = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 2
+    if not right:
+        shown = "empty" if value is None else repr(value)
+        raise ParameterError(f"Epsilon is {shown}.", remedy="It is a number from 0 (no difference at all) upwards.", control="epsilon")
+    return float(value)

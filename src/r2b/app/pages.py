@@ -1,0 +1,168 @@
+"""Facts to HTML: whole pages, and the parts of one that a move of the slider replaces. Pictures, words and colours are the report's."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from r2b.app.choice import Choice
+from r2b.app.uploads import megabytes
+from r2b.app.workspace import Bounded, Workspace
+from r2b.audit import Audit
+from r2b.inputs.vocabulary import plain_value
+from r2b.report import facts_of, views, words
+from r2b.report.html import environment as report_environment
+from r2b.report.html import source as report_source
+from r2b.solution import FairLabels
+
+TOP_CLASSES = 16  # that gain, of those that a channel shows
+_LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
+_STEPS = (_LEAST, 0.05, 0.2, 0.4, 0.7)  # of a probability, where its colour changes
+_MANY = 100  # values from which a column is hardly one of groups
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+BOUNDS = {
+    "range": ("Between groups", "Largest difference accepted between two groups"),
+    "to_overall": ("From all rows", "Largest distance accepted of a group from all rows"),
+    "ratio": ("Ratio", "Shortfall accepted of the smallest share over the largest; 0.2 is the four-fifths rule"),
+    "target": ("From the population", "Twice the largest distance accepted from the shares of the population"),
+}
+FAMILIES = {
+    "crossed": ("Crossed", "every combination"),
+    "marginal": ("Each alone", "one column at a time"),
+    "both": ("Both", "crossed and each alone"),
+}
+MISSING = {"error": "Refuse them", "group": "A group of their own", "exclude": "Leave these rows as they are"}
+
+
+@cache
+def environment() -> Any:
+    """Give the report's environment with the app's templates."""
+    from jinja2 import PackageLoader
+
+    return report_environment().overlay(loader=PackageLoader("r2b.app", "templates"))
+
+
+def render(name: str, **values: Any) -> str:
+    """Render a template."""
+    page: str = environment().get_template(name).render(words=words, **values)
+    return page
+
+
+def asset(name: str) -> tuple[str, str] | None:
+    """Give one of the few files that pages load, with its type; None where there is no such file."""
+    if name == "report.css":
+        return str(report_source(name)), _TYPES["css"]
+    if name not in ("app.css", "app.js", "icon.svg"):
+        return None
+    return files("r2b.app").joinpath("templates", name).read_text(encoding="utf-8"), _TYPES[name.rpartition(".")[2]]
+
+
+def start_page(limit: int, said: str = "") -> str:
+    """Give the first page."""
+    return render("start.html.j2", limit=limit, limit_said=megabytes(limit), said=said)
+
+
+def work_page(workspace: Workspace) -> str:
+    """Give the page of an open table."""
+    # A stranger who tries the app sees an answer at once.
+    label, sensitive = ("education", ["sex"]) if workspace.source == "adult" else (None, [])
+    # Likely columns of groups first: in a long list they would be out of sight.
+    ordered = sorted(workspace.columns, key=lambda each: (each.name not in sensitive, (each.distinct or 0) > _MANY, each.distinct == 1))
+    return render(
+        "work.html.j2",
+        table=workspace.table,
+        ordered=ordered,
+        columns=workspace.columns,
+        chosen={"label": label, "sensitive": sensitive},
+        id=workspace.id,
+        bounds=BOUNDS,
+        families=FAMILIES,
+        missing=MISSING,
+    )
+
+
+def answer(choice: Choice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None) -> dict[str, Any]:
+    """Give what a move changes on the page."""
+    facts = facts_of(found, fair, bounded.path, label_name=choice.label)
+    change, proof = facts["change"], facts["certificate"]
+    shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
+    cells = [str(plain_value(name)) for name in fair.cells]
+    place = cells.index(cell) if cell in cells else _most_changed(fair)
+    cost = views.cost(facts)
+    return {
+        "proven": change["proven"],
+        "status": change["status"],
+        "epsilon": choice.epsilon,
+        "top": bounded.top,
+        "parity_before": change["parity_before"],
+        "parity": change["parity"],
+        "expected_changes": change["expected_changes"],
+        "distance": change["distance"],
+        "relative_gap": proof["relative_gap"],
+        "said": _said(facts),
+        "cells": cells,
+        "cell": cells[place],
+        "html": {
+            "verdict": render("verdict.html.j2", facts=facts, hero=views.hero(facts), said=words.summary(facts)[-1]),
+            "proof": render("proof.html.j2", facts=facts, certificate=words.certificate(facts)),
+            "flows": render("flows.html.j2", facts=shown, flows=views.flows(shown), groups=len(change["flows"])),
+            "channel": render("channel.html.j2", facts=facts, channel=channel_view(fair, place), cell=cells[place]),
+            "cost": "" if cost is None or cost["svg"] is None else str(cost["svg"]),
+        },
+    }
+
+
+def audit_part(choice: Choice, found: Audit, fair: FairLabels) -> dict[str, str]:
+    """Give what the choice of columns changes on the page."""
+    facts = facts_of(found, fair, label_name=choice.label)
+    return {
+        "title": words.title(facts),
+        "found": " ".join(words.summary(facts)[:-1]),
+        "audit": render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts)),
+    }
+
+
+def _said(facts: dict[str, Any]) -> str:
+    change = facts["change"]
+    proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
+    changed = words.percent(change["expected_changes"])
+    return f"{changed} of labels change, largest difference {words.points(change['parity'])}, {proven}."
+
+
+def _most_changed(fair: FairLabels) -> int:
+    """Start with the cell whose labels change most, so that the table has something to show."""
+    moved = 1.0 - np.einsum("jkk->jk", fair.channel)
+    return int(np.abs(moved).sum(axis=1).argsort(kind="stable")[-1])
+
+
+def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
+    """Lay out P(new class | old class) of one cell: how many stay, then the classes that gain, those with most on the left.
+
+    Columns that nobody moves to would be empty and are left out, so that what happens is seen without scrolling.
+    """
+    names = [str(plain_value(name)) for name in fair.classes]
+    stays = np.diag(fair.channel[place])
+    moves = fair.channel[place] - np.diag(stays)
+    gaining = np.flatnonzero(moves.max(axis=0) >= _LEAST)
+    gaining = gaining[np.argsort(-moves[:, gaining].sum(axis=0), kind="stable")]
+    losing = np.argsort(stays, kind="stable")
+    losing = losing[stays[losing] <= 1.0 - _LEAST]
+    news, olds = gaining[:TOP_CLASSES], losing[: 2 * TOP_CLASSES]
+    rows = [
+        {"name": names[old], "stays": _cell(float(stays[old]), "d"), "cells": [_cell(float(moves[old, new]), "u") for new in news]}
+        for old in olds
+    ]
+    cut = f"{len(olds)} of {len(losing)} classes that lose, {len(news)} of {len(gaining)} that gain"
+    whole = len(news) == len(gaining) and len(olds) == len(losing)
+    return {"columns": [names[new] for new in news], "rows": rows, "still": len(names) - len(losing), "cut": "" if whole else cut}
+
+
+def _cell(probability: float, colour: str) -> tuple[str, str]:
+    """Give a probability in percent and the class of its colour."""
+    step = sum(probability >= edge for edge in _STEPS)
+    shown = "" if probability < _LEAST else f"{100 * probability:.1f}"
+    return shown, f"{colour}{step}" if step else ""

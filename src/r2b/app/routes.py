@@ -1,0 +1,211 @@
+"""What may be asked for, and who answers: pages, tables, answers, downloads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from r2b.app import pages
+from r2b.app.answers import fault, refusal
+from r2b.app.choice import Choice
+from r2b.app.code import code_of
+from r2b.app.guard import Guard
+from r2b.app.labels import KINDS, file_name, labels_file
+from r2b.app.store import ClosedError, Store
+from r2b.app.uploads import AdultData, TooLargeError, body_within, read_upload
+from r2b.app.workspace import Workspace
+from r2b.errors import ParameterError, R2BError
+from r2b.report import facts_of, to_html
+from r2b.tables import read_table
+
+_MOST_SAID = 1_000_000  # bytes of a request that is no file
+
+
+class App:
+    """The application: a guard before a few routes, and the tables that are open.
+
+    Parameters
+    ----------
+    token : str
+    limit : int
+        Largest upload, in bytes.
+    """
+
+    def __init__(self, token: str, limit: int) -> None:
+        self.limit, self.store = limit, Store()
+        routes = [
+            Route("/", self.start),
+            Route("/assets/{name}", self.asset),
+            Route("/tables", self.upload, methods=["POST"]),
+            Route("/tables/adult", self.adult, methods=["POST"]),
+            Route("/t/{id}", self.work),
+            Route("/t/{id}/close", self.close, methods=["POST"]),
+            *(
+                Route(f"/t/{{id}}/{name}", self._asking(make), methods=["POST"])
+                for name, make in {
+                    "audit": _audit,
+                    "solve": _solve,
+                    "frontier": _frontier,
+                    "labels": _labels,
+                    "report": _report,
+                    "code": _code,
+                }.items()
+            ),
+        ]
+        handlers: dict[Any, Any] = {HTTPException: _http_fault, Exception: _broken}
+        self.inner = Guard(Starlette(routes=routes, exception_handlers=handlers), token)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        await self.inner(scope, receive, send)
+
+    def open_file(self, path: Path) -> str:
+        """Open a file of this machine and give the address of its page."""
+        return f"/t/{self.store.add(read_table(path)).id}"
+
+    async def start(self, request: Request) -> Response:
+        """Show the first page."""
+        return HTMLResponse(pages.start_page(self.limit))
+
+    async def asset(self, request: Request) -> Response:
+        """Give a file that pages load."""
+        found = pages.asset(request.path_params["name"])
+        return Response(found[0], media_type=found[1]) if found is not None else refusal(404, "There is no such file.", "Go back.")
+
+    async def work(self, request: Request) -> Response:
+        """Show the page of a table."""
+        try:
+            workspace = self.store.get(request.path_params["id"])
+        except ClosedError as error:
+            return HTMLResponse(pages.start_page(self.limit, said=str(error)), status_code=404)
+        return HTMLResponse(await run_in_threadpool(pages.work_page, workspace))
+
+    async def upload(self, request: Request) -> Response:
+        """Open a file that is sent."""
+        try:
+            content = await body_within(request.stream(), self.limit)
+            name = request.query_params.get("name", "")
+            table = await run_in_threadpool(read_upload, name, content, self.limit)
+            return await run_in_threadpool(self._added, table, "file")
+        except TooLargeError as error:
+            return fault(error, status=413)
+        except R2BError as error:
+            error.facts.setdefault("control", "file")
+            return fault(error)
+        except ClientDisconnect:
+            return Response(status_code=400)
+
+    async def adult(self, request: Request) -> Response:
+        """Open the built-in data."""
+        return await run_in_threadpool(lambda: self._added(AdultData(), "adult"))
+
+    def _added(self, table: Any, source: str) -> Response:
+        workspace = self.store.add(table, source)
+        return JSONResponse({"id": workspace.id, "page": f"/t/{workspace.id}"}, status_code=201)
+
+    async def close(self, request: Request) -> Response:
+        """Forget a table."""
+        self.store.close(request.path_params["id"])
+        return Response(status_code=204)
+
+    def _asking(self, make: Callable[[Workspace, Choice, dict[str, Any]], Response]) -> Callable[[Request], Any]:
+        """Make an endpoint of a function of a table and what is chosen."""
+
+        async def endpoint(request: Request) -> Response:
+            said: dict[str, Any] = {}
+            try:
+                said = _read(await body_within(request.stream(), _MOST_SAID))
+                workspace = self.store.get(request.path_params["id"])
+                return await run_in_threadpool(lambda: make(workspace, Choice.of(said, workspace.table), said))
+            except ClosedError as error:
+                return fault(error, status=410)
+            except R2BError as error:
+                return fault(error, said)
+            except ClientDisconnect:
+                return Response(status_code=400)
+
+        return endpoint
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise ParameterError("The request is not a JSON object.", remedy="Send one with label and sensitive.")
+    return said
+
+
+def _audit(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+    opened = workspace.opened(choice)
+    return JSONResponse(pages.audit_part(choice, opened.audit(choice), workspace.solve(choice)))
+
+
+def _solve(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+    begun = time.perf_counter()
+    opened = workspace.opened(choice)
+    bounded = opened.under(choice)
+    found = opened.audit(choice)
+    started = time.perf_counter()
+    fair = bounded.solve(choice.epsilon)
+    solved = time.perf_counter()
+    content = pages.answer(choice, found, bounded, fair, said.get("cell"))
+    spent = {"solving": solved - started, "all": time.perf_counter() - begun}
+    return JSONResponse({**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}})
+
+
+def _frontier(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+    opened = workspace.opened(choice)
+    bounded = opened.under(choice)
+    bounded.frontier()
+    return _solve(workspace, choice, said)
+
+
+def _labels(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+    form, kind = str(said.get("form", "soft")), str(said.get("kind", "csv"))
+    content = labels_file(workspace.table, choice, workspace.solve(choice, cold=True), form, kind)
+    return _download(content, file_name(workspace.table, f"fair-{form}", kind), KINDS[kind])
+
+
+def _report(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+    opened = workspace.opened(choice)
+    bounded = opened.under(choice)
+    fair = bounded.solve(choice.epsilon, cold=True)
+    settings = {**choice.options(), "random_state": 0}
+    facts = facts_of(opened.audit(choice), fair, bounded.frontier(), label_name=choice.label, settings=settings)
+    facts["command"] = code_of(workspace.table, choice, "soft", workspace.source)
+    return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
+
+
+def _code(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+    text = code_of(workspace.table, choice, str(said.get("form", "soft")), workspace.source)
+    return _download(text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8")
+
+
+def _download(content: bytes, name: str, kind: str) -> Response:
+    return Response(content, media_type=kind, headers={"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"})
+
+
+def _http_fault(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    problem = "There is nothing at this address." if status == 404 else "This address does not take such a request."
+    return JSONResponse({"problem": problem, "remedy": "Go back to the first page.", "control": "general"}, status_code=status)
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    memory = isinstance(error, MemoryError)
+    problem = "There is not enough memory for this table." if memory else f"The app failed where it should not: {type(error).__name__}."
+    remedy = "Choose fewer columns, or take a part of the rows." if memory else "Please report it, with what the terminal shows."
+    return JSONResponse({"problem": problem, "remedy": remedy, "control": "general"}, status_code=500)

@@ -1,0 +1,157 @@
+"""Start the app: one socket on this machine, one secret in the address, a browser, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from importlib.util import find_spec
+from ipaddress import ip_address
+from os import PathLike, fspath
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from r2b.errors import MissingExtraError, ParameterError
+
+MAX_UPLOAD = 200  # megabytes
+
+_NEEDED = ("starlette", "uvicorn", "jinja2")
+
+
+def serve(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    path: str | PathLike[str] | None = None,
+    open_browser: bool = True,
+    *,
+    max_upload: float = MAX_UPLOAD,
+) -> None:
+    """Serve the app until it is asked to stop (Ctrl-C).
+
+    It listens on this machine alone. Every request needs the secret that is part of the address, which is printed. Tables are kept in
+    memory, nothing is written to disk, and nothing is sent elsewhere.
+
+    Parameters
+    ----------
+    host : str
+        An address of this machine that others cannot reach: "127.0.0.1", "localhost" or "::1".
+    port : int
+        0 takes one that is free.
+    path : path-like, optional
+        A file to open at once.
+    open_browser : bool
+    max_upload : float
+        Largest file that is taken, in megabytes.
+
+    Raises
+    ------
+    ParameterError
+        Others could reach the host, the port is taken, or the file is not there.
+    InputError
+        The file cannot be read.
+    MissingExtraError
+        Starlette or uvicorn is not installed.
+    """
+    _refuse_reachable(host)
+    token = secrets.token_urlsafe(24)
+    app = create_app(token, max_upload=max_upload)
+    page = "/" if path is None else app.open_file(Path(fspath(path)))
+    with _bound(host, port) as sock:
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{sock.getsockname()[1]}{page}?token="
+        print(f"r2b runs at {address}{token}\nThe data stay on this machine and in memory. Ctrl-C ends it.", flush=True)
+        if open_browser:
+            # Beside the server: a browser in the terminal does not come back before it is left.
+            threading.Thread(target=webbrowser.open, args=(address + app.inner.ticket(),), daemon=True).start()
+        try:
+            _run(app, sock)
+        except KeyboardInterrupt:
+            print("\nStopped. Nothing was kept.", file=sys.stderr)
+
+
+def create_app(token: str, *, max_upload: float = MAX_UPLOAD) -> Any:
+    """Make the app as an ASGI application, for a server of your own; ``app.open_file(path)`` opens a table and gives its page.
+
+    Parameters
+    ----------
+    token : str
+        What every request must know.
+    max_upload : float
+        Largest file that is taken, in megabytes.
+
+    Raises
+    ------
+    ParameterError
+        The token is too short to be a secret, or the limit is no size.
+    MissingExtraError
+        Starlette or uvicorn is not installed.
+
+    Examples
+    --------
+    >>> app = create_app("a secret that nobody guesses")
+    >>> app.store.most
+    6
+    """
+    _need()
+    if not isinstance(token, str) or len(token) < 16:
+        raise ParameterError("The token is shorter than 16 characters.", remedy="Pass secrets.token_urlsafe(24), or the like.")
+    if isinstance(max_upload, bool) or not isinstance(max_upload, (int, float)) or not 0 < max_upload < 1e6:
+        raise ParameterError(f"max_upload is {max_upload!r}.", remedy="Pass a size in megabytes, such as 200.", max_upload=max_upload)
+    from r2b.app.routes import App
+
+    return App(token, int(max_upload * 1e6))
+
+
+def _need() -> None:
+    for library in _NEEDED:
+        if find_spec(library) is None:
+            raise MissingExtraError(
+                f"The app needs {library}, which is not installed.", remedy="Install it with: pip install 'r2b[app]'.", library=library
+            )
+
+
+def _refuse_reachable(host: str) -> None:
+    try:
+        here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        here = False
+    if not here:
+        raise ParameterError(
+            f"The host is {host!r}, where others could reach the data.",
+            remedy="Pass 127.0.0.1. To work from another machine, forward the port: ssh -L 8000:127.0.0.1:8000.",
+            host=host,
+        )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Take the port and listen before the address is printed: it is right, and who is quick to open it waits instead of being refused."""
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(64)
+    except (OSError, OverflowError) as cause:
+        sock.close()
+        why = getattr(cause, "strerror", None) or cause
+        raise ParameterError(
+            f"Port {port} of {host} cannot be used: {why}.", remedy="Pass another, or 0 for any that is free.", host=host, port=port
+        ) from cause
+    return sock
+
+
+def _run(app: Any, sock: socket.socket) -> None:
+    import uvicorn
+
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=2, ws="none"
+    )
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            app.store.close_all()  # what is being solved ends at its next step, and its request with it
+            super().handle_exit(sig, frame)
+
+    Server(config).run(sockets=[sock])

@@ -1,0 +1,230 @@
+"use strict";
+// Pages are made by the server. This script sends what is chosen, puts the parts that come back in their places, and fetches downloads.
+const by = id => document.getElementById(id);
+
+if (location.search.includes("token=")) history.replaceState(null, "", location.pathname); // the secret is in a cookie by now
+
+class Fault extends Error {
+  constructor(said) { super(said.problem); this.said = said; }
+}
+
+async function ask(address, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(address, { method: "POST", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Fault({ problem: "The app does not answer.", remedy: "It may have been stopped: look at its terminal, and start it again.", control: "general" });
+  }
+  if (answer.ok) return answer;
+  let said = { problem: `The app answered ${answer.status}.`, remedy: "Load the page again.", control: "general" };
+  try { said = await answer.json(); } catch { /* not ours: the status says what there is to say */ }
+  throw new Fault(said);
+}
+
+function complain(error) {
+  if (error.name === "AbortError") return;
+  if (!(error instanceof Fault)) throw error;
+  const { problem, remedy, control } = error.said;
+  const place = by(`fault-${control}`) || by("fault-general") || by("fault-file");
+  place.textContent = `${problem} ${remedy}`;
+  place.hidden = false;
+  const folded = place.closest("details");
+  if (folded) folded.open = true;
+  place.scrollIntoView({ block: "nearest" });
+  document.querySelector(`[name="${control}"], #${CSS.escape(control)}`)?.setAttribute("aria-invalid", "true");
+}
+
+function forgive() {
+  document.querySelectorAll(".fault[id]").forEach(each => { each.hidden = true; each.textContent = ""; });
+  document.querySelectorAll("[aria-invalid]").forEach(each => each.removeAttribute("aria-invalid"));
+}
+
+function startPage(form) {
+  const limit = Number(form.dataset.limit), busy = by("busy"), file = by("file"), drop = by("drop");
+  const open = async (said, address, body) => {
+    forgive();
+    busy.textContent = said;
+    try {
+      location.assign((await (await ask(address, { body })).json()).page);
+    } catch (error) {
+      busy.textContent = "";
+      file.value = "";
+      complain(error);
+    }
+  };
+  const send = chosen => {
+    if (chosen.size > limit) {
+      forgive();
+      complain(new Fault({ problem: `${chosen.name} has ${(chosen.size / 1e6).toPrecision(3)} MB, and this app takes ${limit / 1e6} MB.`,
+        remedy: "Start it with a larger --max-upload, or use r2b on the command line, which has no limit.", control: "file" }));
+      return;
+    }
+    open(`Reading ${chosen.name}.`, `/tables?name=${encodeURIComponent(chosen.name)}`, chosen);
+  };
+  file.addEventListener("change", () => { if (file.files.length) send(file.files[0]); });
+  by("adult").addEventListener("click", () => open("Opening the Adult data.", "/tables/adult"));
+  for (const kind of ["dragover", "dragleave", "drop"]) drop.addEventListener(kind, event => {
+    event.preventDefault();
+    drop.classList.toggle("over", kind === "dragover");
+    if (kind === "drop" && event.dataTransfer.files.length) send(event.dataTransfer.files[0]);
+  });
+}
+
+function workPage(form) {
+  const base = `/t/${form.dataset.id}`, slider = by("slider"), epsilon = by("epsilon"), cell = by("cell");
+  const steps = Number(slider.max);
+  let top = 0, shownFor = "", turn = 0, wanted = false, loop = null, asking = null, drawing = null, telling = 0;
+
+  const checked = name => [...form.querySelectorAll(`[name=${name}]:checked`)].map(each => each.value);
+  const choice = () => ({
+    label: form.label.value, sensitive: checked("sensitive"), control: checked("control"), weight: form.weight.value || null,
+    missing: form.missing.value, families: form.families.value, bound: form.bound.value,
+    epsilon: epsilon.value === "" || !Number.isFinite(epsilon.valueAsNumber) ? null : epsilon.valueAsNumber,
+    cell: cell.value || null, form: by("form").value, kind: by("kind").value,
+  });
+  const post = (what, said, signal) => ask(`${base}/${what}`, { body: JSON.stringify(said), headers: { "content-type": "application/json" }, signal });
+  const put = (id, html) => { by(id).innerHTML = html; }; // made by the server, which escapes every value
+
+  const place = () => { if (top > 0) slider.value = Math.round(steps * Math.min(epsilon.valueAsNumber || 0, top) / top); };
+
+  function show(answer) {
+    const { html } = answer;
+    top = answer.top;
+    place();
+    put("verdict", html.verdict);
+    put("proof", html.proof);
+    put("flows", html.flows);
+    put("channel", html.channel);
+    if (html.cost) put("frontier", html.cost);
+    slider.setAttribute("aria-valuetext", `epsilon ${answer.epsilon.toPrecision(3)}: ${answer.said}`);
+    if ([...cell.options].map(each => each.value).join("\n") !== answer.cells.join("\n")) cell.replaceChildren(...answer.cells.map(name => new Option(name, name)));
+    cell.value = answer.cell;
+    by("results").dataset.milliseconds = answer.milliseconds.all;
+    // A screen reader hears where the slider came to rest, not every step on the way.
+    clearTimeout(telling);
+    telling = setTimeout(() => { by("said").textContent = answer.said; }, 400);
+  }
+
+  // One solve at a time; of the moves made meanwhile only the last counts. Whoever asked hears when nothing is left to solve.
+  function solve() {
+    wanted = true;
+    loop ??= run().finally(() => { loop = null; });
+    return loop;
+  }
+
+  async function run() {
+    while (wanted) {
+      wanted = false;
+      asking = new AbortController();
+      const slow = setTimeout(() => { by("working").hidden = false; }, 400);
+      try {
+        const answer = await (await post("solve", choice(), asking.signal)).json();
+        if (!wanted) { forgive(); show(answer); by("results").classList.remove("stale"); }
+      } catch (error) {
+        if (!wanted) { forgive(); by("results").classList.add("stale"); complain(error); }
+      } finally {
+        clearTimeout(slow);
+        by("working").hidden = true;
+      }
+    }
+  }
+
+  async function draw() {
+    drawing?.abort();
+    drawing = new AbortController();
+    const said = choice(), { signal } = drawing;
+    put("frontier", "<p class=\"note\">Solving along the path.</p>");
+    try {
+      const { html } = await (await post("frontier", said, signal)).json();
+      const why = top > 0 ? "One answer takes seconds here, so the path is not drawn. On the command line, r2b frontier draws it."
+        : "There is nothing to trade: the labels are in parity as they are.";
+      put("frontier", html.cost || `<p class="note">${why}</p>`);
+      if (choice().epsilon !== said.epsilon) solve();
+    } catch (error) {
+      if (error.name !== "AbortError") put("frontier", "");
+    }
+  }
+
+  async function audit(said) {
+    const found = await (await post("audit", said)).json();
+    if (key() !== shownFor) return;
+    by("found-title").textContent = found.title;
+    by("found").textContent = found.found;
+    put("audit", found.audit);
+  }
+
+  async function code() {
+    try { by("code").textContent = await (await post("code", choice())).text(); } catch { by("code").textContent = ""; }
+  }
+
+  const key = () => { const said = choice(); return JSON.stringify([said.label, said.sensitive, said.control, said.weight, said.missing]); };
+
+  async function refresh() {
+    const said = choice(), ready = said.label !== "" && said.sensitive.length > 0;
+    by("hint").hidden = ready;
+    by("results").hidden = !ready;
+    by("slider-label").textContent = form.bound.selectedOptions[0].dataset.note;
+    forgive();
+    for (const box of form.querySelectorAll("[type=checkbox]")) box.disabled = box.value === said.label && !box.checked;
+    if (!ready) return;
+    by("results").classList.add("stale");
+    const mine = ++turn;
+    drawing?.abort();
+    asking?.abort(); // an answer to another question is not waited for
+    await solve();
+    // A later change sees to the rest itself; what is wrong stands beside its control.
+    if (mine !== turn || by("results").classList.contains("stale")) return;
+    const now = key();
+    if (now !== shownFor) {
+      shownFor = now;
+      audit(choice()).catch(complain);
+    }
+    draw();
+    code();
+  }
+
+  form.addEventListener("change", refresh);
+  form.addEventListener("submit", event => event.preventDefault());
+  slider.addEventListener("input", () => {
+    // Three figures are enough to choose by; the last step is rounded up, so that it is where nothing has to change.
+    const wanted = top * Number(slider.value) / steps;
+    epsilon.value = Number((Number(slider.value) === steps ? 1.005 * wanted : wanted).toPrecision(3));
+    solve();
+  });
+  slider.addEventListener("change", code);
+  epsilon.addEventListener("input", () => { place(); solve(); });
+  epsilon.addEventListener("change", code);
+  cell.addEventListener("change", solve);
+  by("form").addEventListener("change", code);
+
+  const download = (button, what, busyWords) => by(button).addEventListener("click", async () => {
+    const pressed = by(button);
+    if (pressed.getAttribute("aria-disabled") === "true") return;
+    pressed.setAttribute("aria-disabled", "true");
+    by("busy").textContent = busyWords;
+    forgive();
+    try {
+      const answer = await post(what, choice()), link = document.createElement("a");
+      const name = decodeURIComponent(answer.headers.get("content-disposition").split("''")[1]);
+      link.href = URL.createObjectURL(await answer.blob());
+      link.download = name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+      by("busy").textContent = `Saved as ${name}.`;
+    } catch (error) {
+      by("busy").textContent = "";
+      complain(error);
+    } finally {
+      pressed.removeAttribute("aria-disabled");
+    }
+  });
+  download("get-labels", "labels", "Making the labels.");
+  download("get-report", "report", "Making the report.");
+  download("get-code", "code", "Writing the code.");
+  by("close").addEventListener("click", async () => { try { await ask(`${base}/close`); } finally { location.assign("/"); } });
+  refresh();
+}
+
+if (by("open")) startPage(by("open"));
+if (by("choice")) workPage(by("choice"));

@@ -1,0 +1,232 @@
+"""One open table: read and merged once per choice of columns, audited once, solved at every move.
+
+Every request says all that is chosen, so two windows on one table cannot mix; what is kept is only what can be computed again.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from threading import Event, Lock, RLock
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.app.choice import Choice
+from r2b.audit import Audit, audit
+from r2b.errors import InputError, NotSolvedWarning
+from r2b.families import resolve
+from r2b.inputs import Dataset
+from r2b.job import Job, Settings, open_job
+from r2b.oracle import MemoryOracle
+from r2b.questions import Frontier
+from r2b.questions.frontier import fair_as_they_are, solved_along
+from r2b.solution import FairLabels
+from r2b.tables import Table
+from r2b.tables.plain import listed
+
+Floats = NDArray[np.float64]
+Kept = TypeVar("Kept")
+
+POINTS = 17  # of a frontier
+LONG = 2.0  # seconds of one solve from which no path is drawn
+NEAR = (0.02, 0.25)  # of the range of epsilon, and of epsilon: prices from farther away are a worse start than none (measured)
+MOST_GROUPS = 1000
+MOST_NUMBERS = 1 << 23  # in the channel of all groups: 64 MiB
+_MOST_KNOWN = 256
+_MOST_CELLS = 10_000_000  # up to which the values of all columns are counted when a table is opened
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column to choose from: its name, and how many different values it has where they were counted."""
+
+    name: str
+    distinct: int | None
+
+
+@dataclass(eq=False)
+class Bounded:
+    """A table with its groups and the shape of bound: what is solved for different epsilons.
+
+    Attributes
+    ----------
+    job : Job
+    top : float
+        The epsilon at which the labels are fair as they are.
+    known : list of (float, ndarray)
+        Epsilons that were solved and their prices, in order.
+    seconds : float
+        What the longest solve took.
+    path : Frontier or None
+    """
+
+    job: Job
+    top: float
+    known: list[tuple[float, Floats]] = field(default_factory=list)
+    seconds: float = 0.0
+    path: Frontier | None = None
+    answers: OrderedDict[Hashable, FairLabels] = field(default_factory=OrderedDict)
+    lock: Lock = field(default_factory=Lock)
+    path_lock: Lock = field(default_factory=Lock)
+
+    def solve(self, epsilon: float, *, cold: bool = False) -> FairLabels:
+        """Solve for one epsilon; from prices found before where they are near, unless the answer is to be the same whatever came before."""
+        with self.lock:
+            return _kept(self.answers, (epsilon, cold), lambda: self._solve(epsilon, cold), most=3)
+
+    def _solve(self, epsilon: float, cold: bool) -> FairLabels:
+        begun = time.monotonic()
+        with _quiet():
+            fair = self.job.solve(self.job.parity.at(epsilon), None if cold else self._start(epsilon))
+        self.seconds = max(self.seconds, time.monotonic() - begun)
+        # At epsilon 0 the constraint is an equality, whose prices say little about those of a narrow band.
+        if fair.status.ok and not fair.unchanged and epsilon > 0:
+            self._know(epsilon, fair.prices)
+        return fair
+
+    def _know(self, epsilon: float, prices: Floats) -> None:
+        place = bisect_left(self.known, epsilon, key=lambda each: each[0])
+        if place == len(self.known) or self.known[place][0] != epsilon:
+            self.known.insert(place, (epsilon, prices))
+        if len(self.known) > _MOST_KNOWN:
+            del self.known[::2]
+
+    def _start(self, epsilon: float) -> Floats | None:
+        """Give prices near those to be found: on the line between two neighbours (between kinks prices are straight), or the nearest."""
+        place = bisect_left(self.known, epsilon, key=lambda each: each[0])
+        below, above = self.known[max(0, place - 1) : place], self.known[place : place + 1]
+        if epsilon <= 0 or not (below or above):
+            return None
+        near = min(NEAR[0] * self.top, NEAR[1] * epsilon)
+        if below and above and above[0][0] - below[0][0] <= 2 * near:
+            part = (epsilon - below[0][0]) / (above[0][0] - below[0][0])
+            return np.asarray((1 - part) * below[0][1] + part * above[0][1])
+        nearest = min(below + above, key=lambda each: abs(each[0] - epsilon))
+        return nearest[1] if abs(nearest[0] - epsilon) <= near else None
+
+    def frontier(self) -> Frontier | None:
+        """Solve along a path of epsilons, once; None where one solve takes long. It has an oracle of its own: the slider does not wait."""
+        with self.path_lock:
+            if self.path is None and self.seconds <= LONG:
+                rows, settings = self.job.rows, self.job.settings
+                job = replace(self.job, oracle=MemoryOracle(rows, settings.kernel, settings.threads))
+                epsilons = np.linspace(0.0, self.top, POINTS) if self.top > 0 else np.zeros(1)
+                with _quiet():
+                    self.path = Frontier(tuple(solved_along(job, epsilons)), epsilons)
+            return self.path
+
+
+@dataclass(eq=False)
+class Opened:
+    """A table under one choice of columns: its rows merged, its audit, its shapes of bound."""
+
+    arguments: dict[str, Any]
+    job: Job
+    bounded: OrderedDict[Hashable, Bounded] = field(default_factory=OrderedDict)
+    audited: OrderedDict[Hashable, Audit] = field(default_factory=OrderedDict)
+    lock: RLock = field(default_factory=RLock)
+
+    def under(self, choice: Choice) -> Bounded:
+        """Give the job with the groups and the shape of bound that are chosen; the rows are not read again."""
+
+        def build() -> Bounded:
+            request = replace(choice.request(), names=self.job.dataset.labels.vocabulary.values.tolist())
+            families, parity = resolve(request, self.job.dataset.groups, self.job.rows.group_weight, self.job.before)
+            job = replace(self.job, families=families, parity=parity)
+            return Bounded(job, fair_as_they_are(job))
+
+        with self.lock:
+            return _kept(self.bounded, choice.shape, build, most=12)
+
+    def audit(self, choice: Choice) -> Audit:
+        """Audit the labels, once."""
+        with self.lock:
+            return _kept(self.audited, "", lambda: audit(**self.arguments, families="both", missing=choice.missing), most=1)  # type: ignore[arg-type]
+
+
+class Workspace:
+    """One open table.
+
+    Parameters
+    ----------
+    id : str
+    table : Table
+    source : {"file", "adult"}
+    """
+
+    def __init__(self, id: str, table: Table, source: str) -> None:
+        self.id, self.table, self.source = id, table, source
+        self.columns = _columns(table)
+        self.closed = Event()
+        self._opened: OrderedDict[Hashable, Opened] = OrderedDict()
+        self._lock = RLock()
+
+    def opened(self, choice: Choice) -> Opened:
+        """Read and merge the chosen columns, or give them if they are."""
+
+        def build() -> Opened:
+            arguments = choice.arguments(self.table)
+            request = replace(choice.request(), families="crossed", bound="range", target=None)
+            job = open_job(**arguments, request=request, settings=Settings(progress=lambda _: not self.closed.is_set()))
+            _refuse_too_many(job.dataset)
+            return Opened(arguments, job)
+
+        with self._lock:
+            return _kept(self._opened, choice.columns, build, most=4)
+
+    def solve(self, choice: Choice, *, cold: bool = False) -> FairLabels:
+        """Solve what is chosen."""
+        return self.opened(choice).under(choice).solve(choice.epsilon, cold=cold)
+
+
+def _refuse_too_many(data: Dataset) -> None:
+    """Refuse what no page can show and no move can wait for: columns of numbers or names, with a group or a class for every few rows."""
+    if data.n_groups > MOST_GROUPS:
+        raise InputError(
+            f"The columns chosen make {data.n_groups:,} groups, and the app takes {MOST_GROUPS:,}.",
+            remedy="Choose columns with fewer values, put numbers into bins first, or use r2b on the command line, which has --continuous.",
+            control="sensitive",
+            groups=data.n_groups,
+        )
+    if data.n_groups * data.n_classes**2 > MOST_NUMBERS:
+        raise InputError(
+            f"The label has {data.n_classes:,} classes in {data.n_groups:,} groups, which is more than a page can answer at once.",
+            remedy="Choose columns with fewer values, or use r2b on the command line.",
+            control="label",
+            classes=data.n_classes,
+        )
+
+
+def _kept(store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[], Kept], most: int) -> Kept:
+    """Give what is kept under a key, made now if it is not there; what was used least lately makes room."""
+    if key not in store:
+        store[key] = build()
+        while len(store) > most:
+            store.popitem(last=False)
+    store.move_to_end(key)
+    return store[key]
+
+
+def _quiet() -> Any:
+    # The page shows the status of every answer; a warning in the terminal would say it twice.
+    return warnings.catch_warnings(action="ignore", category=NotSolvedWarning)
+
+
+def _columns(table: Table) -> tuple[Column, ...]:
+    table.refuse_twice(table.names)
+    if table.n_rows * len(table.names) > _MOST_CELLS:
+        return tuple(Column(name, None) for name in table.names)
+    return tuple(Column(name, _distinct(values)) for name, values in table.columns(table.names).items())
+
+
+def _distinct(values: Any) -> int | None:
+    try:
+        return len(set(listed(values)))
+    except TypeError:  # lists and the like: no column to choose
+        return None

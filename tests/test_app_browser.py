@@ -1,0 +1,227 @@
+"""The app in a real browser: what a stranger sees, presses, hears and takes away."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import browser
+import pytest
+from app_server import Served, running
+
+import r2b
+from r2b.datasets import load_adult
+
+READY = "document.querySelector('#frontier svg') && document.querySelector('#audit table') && !document.querySelector('.stale')"
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[Served]:
+    with running(max_upload=1) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[browser.Browser]:
+    with browser.launch() as started:
+        yield started
+
+
+def arrive(page: browser.Page, expression: str) -> None:
+    """Wait until an expression is true, on the next page if the window goes there meanwhile."""
+    for _ in range(5):
+        try:
+            page.wait(expression)
+            return
+        except RuntimeError as error:
+            if "navigated" not in str(error):
+                raise
+    raise AssertionError("the window keeps going elsewhere")
+
+
+def adult(chromium: browser.Browser, app: Served, **window: object) -> browser.Page:
+    """Open the app as a stranger does, and try the Adult data."""
+    page = chromium.open(app.address(), **window)  # type: ignore[arg-type]
+    page.click("#adult")
+    arrive(page, READY)
+    return page
+
+
+def text(page: browser.Page, selector: str) -> str:
+    return str(page.evaluate(f"document.querySelector({selector!r}).innerText"))
+
+
+def test_the_secret_leaves_the_address_and_the_page_still_loads_without_it(chromium: browser.Browser, app: Served) -> None:
+    page = chromium.open(app.address())
+    assert page.evaluate("location.href") == f"http://{app.host}/"
+    page.reload()
+    assert "Choose a file" in text(page, "main") and not page.console_errors
+    page.close()
+
+
+def test_a_stranger_tries_adult_and_sees_a_proven_answer_from_this_machine_alone(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    assert text(page, "#found-title").startswith("Labels differ between groups by up to 5.3 percentage points")
+    assert "Proven" in text(page, "#verdict") and page.evaluate("document.querySelectorAll('#flows svg').length") == 2
+    assert "r2b.debias(" in text(page, "#code")
+    assert page.hosts == {app.host} and not page.console_errors and not page.dialogs
+    page.close()
+
+
+def test_moving_the_slider_by_keyboard_solves_again_and_says_so(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    seen = {name: page.evaluate(f"document.getElementById('{name}').innerHTML") for name in ("verdict", "flows", "channel", "frontier")}
+    page.evaluate("document.getElementById('slider').focus()")
+    page.press("Home")
+    page.wait("document.querySelector('#verdict dd').innerText.startsWith('0')")
+    for name, before in seen.items():
+        assert page.evaluate(f"document.getElementById('{name}').innerHTML") != before
+    page.wait("document.getElementById('said').textContent.includes('proven optimal')")
+    assert page.evaluate("document.getElementById('epsilon').value") == "0"
+    assert "of labels change" in page.evaluate("document.getElementById('slider').getAttribute('aria-valuetext')")
+    adult_table = load_adult()
+    fair = r2b.debias(adult_table["education"], sensitive_features=adult_table["sex"], epsilon=0.0)
+    assert f"{100 * fair.certificate.expected_changes:.1f}" in text(page, "#verdict")
+    page.press("End")
+    page.wait("document.querySelector('#flows').innerText.startsWith('Nothing.')")
+    assert not page.console_errors
+    page.close()
+
+
+def test_other_columns_families_and_bounds_change_the_answer(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    title = text(page, "#found-title")
+    page.click("input[name=sensitive][value=race]")
+    page.wait(f"document.querySelector('#found-title').innerText !== {title!r} && document.querySelector('#cell').options.length === 10")
+    page.set_value("#families", "both")
+    page.wait(
+        "document.querySelector('#proof').innerText.includes('Sex x race') && document.querySelector('#proof').innerText.includes('Race:')"
+    )
+    page.set_value("#bound", "ratio")
+    page.wait("document.querySelector('#proof').innerText.includes('shortfall')")
+    assert "four-fifths" in text(page, "#slider-label")
+    page.set_value("#label", "income")
+    page.wait("document.querySelector('#code').innerText.includes(\"columns['income']\")")
+    assert not page.console_errors
+    page.close()
+
+
+def test_labels_report_and_code_are_downloaded_whole(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
+    page = adult(chromium, app)
+    saved = page.download("#get-labels", tmp_path)
+    with saved.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    table = load_adult()
+    fair = r2b.debias(table["education"], sensitive_features={"sex": table["sex"]}, epsilon=0.01)
+    assert saved.name == "adult-fair-round.csv" and [row["education_fair"] for row in rows] == list(fair.round(0))
+    assert [row["education"] for row in rows] == list(table["education"])
+    assert page.download("#get-report", tmp_path).read_text().startswith("<!doctype html>")
+    code = page.download("#get-code", tmp_path)
+    found: dict[str, r2b.FairLabels] = {}
+    exec(compile(code.read_text(), "fair.py", "exec"), found)
+    assert found["fair"].certificate.distance == fair.certificate.distance
+    assert not page.console_errors
+    page.close()
+
+
+def test_a_hostile_column_name_is_shown_as_text(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.csv"
+    with path.open("w", newline="") as lines:
+        writer = csv.writer(lines)
+        writer.writerow([HOSTILE, "job"])
+        writer.writerows([[HOSTILE if n % 3 else "m", HOSTILE if n % 2 else "plain"] for n in range(1, 60)])
+    page = chromium.open(app.address())
+    page.upload("#file", path)
+    arrive(page, "document.querySelector('#choice')")
+    assert "Choose a label" in text(page, "#answer")
+    page.set_value("#label", "job")
+    page.click("input[name=sensitive]")
+    page.wait(READY)
+    for part in ("#choice", "#verdict", "#channel", "#audit", "#code"):
+        assert page.evaluate(f"document.querySelectorAll('{part} img').length") == 0
+    assert HOSTILE in text(page, "#audit") and HOSTILE in text(page, "#code") and HOSTILE in text(page, "#cell")
+    assert not page.dialogs and not page.console_errors and page.hosts == {app.host}
+    page.close()
+
+
+def test_a_bad_file_and_one_too_large_are_explained_on_the_page(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
+    page = chromium.open(app.address())
+    for name, content, words in (
+        ("a.csv", b"a,b\n1\n", "Line 2 of a.csv"),
+        ("b.csv", b"a,b\n" + b"1,2\n" * 300_000, "this app takes 1 MB"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        page.upload("#file", tmp_path / name)
+        page.wait(f"document.querySelector('#fault-file').innerText.includes({words!r})")
+    assert page.evaluate("location.pathname") == "/"
+    page.close()
+
+
+def test_what_is_wrong_stands_beside_its_control_and_goes_when_it_is_put_right(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    page.set_value("#weight", "workclass")
+    page.wait("document.querySelector('#fault-weight').innerText.includes('not a number')")
+    assert page.evaluate("document.querySelector('#weight').getAttribute('aria-invalid')") == "true"
+    assert page.evaluate("document.querySelector('#results').classList.contains('stale')")
+    page.set_value("#weight", "fnlwgt")
+    page.wait(READY)
+    assert page.evaluate("document.querySelector('#fault-weight').hidden && !document.querySelector('[aria-invalid]')")
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(375, False), (1280, True)])
+def test_it_is_accessible_and_fits_the_window(chromium: browser.Browser, app: Served, width: int, dark: bool) -> None:
+    start = chromium.open(app.address(), width=width, dark=dark)
+    assert start.axe() == [] and start.evaluate("document.documentElement.scrollWidth") <= width
+    start.close()
+    page = adult(chromium, app, width=width, dark=dark)
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    assert page.axe() == [] and page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_everything_can_be_reached_with_the_keyboard(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    wanted, seen = (
+        {"label", "families", "bound", "slider", "epsilon", "cell", "form", "kind", "get-labels", "get-report", "get-code"},
+        set(),
+    )
+    for _ in range(60):
+        page.press("Tab")
+        seen.add(page.evaluate("document.activeElement.id || document.activeElement.name"))
+        if {*wanted, "sensitive", "close"} <= seen:
+            break
+    assert {*wanted, "sensitive", "close"} <= seen
+    page.close()
+
+
+def test_two_windows_on_two_tables_do_not_mix(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
+    first, second = adult(chromium, app), adult(chromium, app)
+    assert first.evaluate("location.pathname") != second.evaluate("location.pathname")
+    second.set_value("#label", "income")
+    second.wait("document.querySelector('#code').innerText.includes('income')")
+    first.set_value("#epsilon", "0.02")
+    first.wait("document.querySelector('#verdict dd').innerText.startsWith('2.0')")
+    assert "education" in text(first, "#code") and "income" in text(second, "#code")
+    second.click("#close")
+    arrive(second, "document.querySelector('#adult')")
+    first.set_value("#epsilon", "0.03")
+    first.wait("document.querySelector('#verdict dd').innerText.startsWith('3.0')")
+    assert not first.console_errors and not second.console_errors
+    first.close()
+    second.close()
+
+
+def test_changes_made_in_a_hurry_end_in_the_answer_to_the_last(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    fire = "e.dispatchEvent(new Event('change', {bubbles: true}))"
+    hurried = [("#families", "both"), ("#bound", "to_overall"), ("#label", "income"), ("#bound", "ratio"), ("#label", "workclass")]
+    for selector, value in hurried:
+        page.evaluate(f"(() => {{ const e = document.querySelector('{selector}'); e.value = '{value}'; {fire} }})()")
+    page.wait(f"{READY} && document.querySelector('#code').innerText.includes('workclass')")
+    page.wait("document.querySelector('#found').innerText.includes('workclass')")
+    assert "shortfall" in text(page, "#proof") and "epsilon accepted" in text(page, "#frontier")
+    assert not page.console_errors
+    page.close()
