@@ -29,10 +29,11 @@ learners: $(STAMP)  ## train six learners on fair labels over ten splits, and dr
 	@$(RUN) scripts/make_learners_figure.py
 
 reproduce: $(STAMP)  ## repeat the experiments of the paper at its own settings (hours)
-	@$(RUN) -m r2b reproduce all
+	@$(RUN) -m r2b.experiments all
+	@$(RUN) -m r2b.experiments page
 
 reproduce-quick: $(STAMP)  ## repeat them at small settings (minutes)
-	@$(RUN) -m r2b reproduce all --quick
+	@$(RUN) -m r2b.experiments all --quick
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) -m ruff check .

@@ -127,8 +127,8 @@ ORACLE_PHASES = ("__init__", "label_means", "samples")
 
 @contextmanager
 def phase_clock() -> Iterator[dict[str, float]]:
-    """Collect the seconds that ``r2b.debias`` spends in each of its phases, by watching the functions its module calls."""
-    from r2b import api
+    """Collect the seconds that ``r2b.debias`` spends in each of its phases, by watching the functions that a job calls."""
+    from r2b import job
 
     seconds: dict[str, float] = {}
     depth = 0
@@ -150,12 +150,10 @@ def phase_clock() -> Iterator[dict[str, float]]:
 
     with ExitStack() as stack:
         for name in PHASES:
-            if hasattr(api, name):
-                stack.enter_context(mock.patch.object(api, name, watched(name, getattr(api, name))))
-        oracle = getattr(api, "MemoryOracle", None)
+            stack.enter_context(mock.patch.object(job, name, watched(name, getattr(job, name))))
+        oracle = job.MemoryOracle
         for name in ORACLE_PHASES:
-            if hasattr(oracle, name):
-                stack.enter_context(mock.patch.object(oracle, name, watched(f"oracle {name.strip('_')}", getattr(oracle, name))))
+            stack.enter_context(mock.patch.object(oracle, name, watched(f"oracle {name.strip('_')}", getattr(oracle, name))))
         yield seconds
 
 

@@ -1,4 +1,4 @@
-"""Measure what the project promises: ``python benchmarks/run.py [--only adult,classes,soft,qp,many] [--quick] [--output FILE]``.
+"""Measure what the project promises: ``python benchmarks/run.py [--only adult,classes,soft,qp,many,families] [--quick] [--output FILE]``.
 
 Prints a table of ratios, each taken side by side in this run, and writes the figures behind it as JSON.
 """
