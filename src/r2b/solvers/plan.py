@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -40,17 +40,21 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     newton = Newton(oracle, problem.parity, float(problem.lam), dearest=problem.dearest)
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _net_fits(problem):
-        net = [_by_interior(problem, newton, tol, *start) for start in _STARTS]
+        kind = Interior if problem.parity.simple else GeneralInterior
+        net = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
         attempts = net + attempts if _net_first(problem) else attempts + net
+        if kind is Interior:
+            # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
+            attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
     for attempt in attempts:
         yield from attempt
     yield Stage(newton, tol, 10_000)
 
 
-def _by_interior(problem: Problem, newton: Newton, tol: float, middle: float, products: float) -> Iterator[Stage]:
-    interior: CentralPath[Any, Any] = (Interior if problem.parity.simple else GeneralInterior)(problem, middle, products)
+def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
+    interior = begin()  # only now: it keeps copies of the rows
     yield Stage(interior, 0.0, 100, final=False)
-    if not problem.parity.simple:
+    if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
         yield Stage(newton, tol, _POLISH)
