@@ -121,3 +121,14 @@ def test_larger_ones(kind, classes, groups, rows, lam):
     fair = r2b.debias(case.y, **case.arguments)
     assert fair.status.ok and fair.certificate.holds
     assert parity_of(fair.soft_labels, case.groups, case.w).max() <= 1e-3 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("problem", "epsilon", "lam"),
+    [(("class", 23, 6, 40, "spread", 6, 91564), 1e-6, 0.1), (("class", 14, 12, 40, "spread", 6, 115513), 1e-6, 0.1)],
+    ids=["91564", "115513"],
+)
+def test_what_one_interior_point_leaves_the_other_solves(problem, epsilon, lam):
+    matrix, groups, weight = bad_problem(*problem)
+    fair = r2b.debias(np.flatnonzero(matrix) % matrix.shape[1], sensitive_features=groups, sample_weight=weight, epsilon=epsilon, lam=lam)
+    assert fair.status.ok and fair.certificate.holds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -230,7 +231,7 @@ def test_hard_problems_are_hard_for_newton_alone(case):
 @pytest.mark.parametrize("start", _STARTS)
 def test_the_net_alone_brings_prices_that_a_polish_finishes(case, start):
     problem, oracle = problem_of(case)
-    plan = _by_interior(problem, Newton(oracle, problem.parity, case.lam), 1e-10, *start)
+    plan = _by_interior(partial(GeneralInterior, problem, *start), Newton(oracle, problem.parity, case.lam), 1e-10)
     outcome = run(plan, np.zeros((problem.n_groups, problem.n_classes)), Limits())
     assert outcome.status.ok
     assert certify(problem, oracle, problem.parity.settle(outcome.prices), oracle.label_means()).holds

@@ -1,0 +1,117 @@
+"""The appendix: three rows, two ways to bin, fair samples of many classes, and time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from r2b.experiments import find, reproduce, rerun
+from r2b.experiments.appendix_bins import distance
+from r2b.experiments.appendix_cartoon import FIGURE, GROUPS, LABELS, parity_of
+from r2b.experiments.appendix_time import sample_labels
+from r2b.experiments.journal import read_results
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+NAMES = ("appendix_cartoon", "appendix_bins", "appendix_classes", "appendix_time")
+TIMES = {"seconds", "versions", "time", "time_per_label", "time_per_label_and_round"}
+
+
+def rows_of(name: str, folder: Path) -> list[dict[str, object]]:
+    return reproduce(name, quick=True, output=folder, jobs=1)
+
+
+def test_figure_1_has_the_papers_numbers_before_and_after_normalising(tmp_path: Path) -> None:
+    found = {row["case"]: row for row in rows_of("appendix_cartoon", tmp_path)}
+    assert found["data"]["parity"] == pytest.approx(3 / 4)
+    assert found["figure"]["parity_before_normalising"] == pytest.approx(0)
+    assert found["figure"]["parity"] == pytest.approx(0.1)
+    assert found["figure"]["row_2"] == "0.400 0.200 0.400"
+    assert (tmp_path / "appendix_cartoon.md").read_text().count("✓") == 2
+
+
+def test_the_exact_labels_of_figure_1_are_the_optimum_of_a_general_solver(tmp_path: Path) -> None:
+    cvxpy = pytest.importorskip("cvxpy")
+    found = {row["case"]: row for row in rows_of("appendix_cartoon", tmp_path)}
+    new = cvxpy.Variable((3, 3), nonneg=True)
+    fair = (new[0] + new[2]) / 2 == new[1]
+    best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(new - LABELS)), [cvxpy.sum(new, axis=1) == 1, fair]).solve()
+    assert found["Exact"]["squared_distance"] == pytest.approx(best, abs=1e-6)
+    assert found["Exact"]["parity"] == pytest.approx(0, abs=1e-9)
+    assert found["HTO"]["parity"] > 0.1, "normalising brings bias back"
+
+
+def test_parity_of_the_figures_matrices_is_a_difference_of_plain_means() -> None:
+    assert GROUPS.tolist() == [0, 1, 0]
+    assert parity_of(FIGURE / FIGURE.sum(axis=1, keepdims=True)) == pytest.approx(max(abs(1 / 3 - 2 / 5), abs(1 / 6 - 1 / 5), 0.1))
+
+
+def test_the_distance_of_samples_is_that_of_kolmogorov_and_smirnov() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(0, 6, 80), rng.integers(1, 9, 50)
+    assert distance(one, other) == pytest.approx(stats.ks_2samp(one, other, method="asymp").statistic)
+
+
+def test_equal_widths_leave_narrow_modes_apart_and_equal_mass_does_not(tmp_path: Path) -> None:
+    found = {(row["bins"], row["spread"]): row for row in rows_of("appendix_bins", tmp_path)}
+    narrow, wide = found["equal_width", 0.001], found["equal_mass", 0.001]
+    assert narrow["distance_after"] > 0.4
+    assert narrow["values_two_modes"] <= 3 < narrow["values_one_mode"]
+    assert wide["distance_after"] < 0.01
+    assert wide["distance_before"] == narrow["distance_before"] > 0.4
+
+
+def test_fair_samples_stay_below_the_bounds_and_near_the_permuted_level(tmp_path: Path) -> None:
+    for row in rows_of("appendix_classes", tmp_path):
+        assert 0 < row["parity"] < row["approximation"]
+        assert row["sharper"] <= row["approximation"] + 1e-12
+        assert row["parity"] == pytest.approx(row["chance"], rel=0.25)
+
+
+def test_more_classes_raise_the_standardised_measure_and_more_rows_lower_parity() -> None:
+    rows = read_results(RESULTS / "appendix_classes.parquet")
+
+    def mean(measure: str, classes: int, size: int) -> float:
+        wanted = ("even", classes, size)
+        values = [row[measure] for row in rows if (row["kind"], row["classes"], row["size"]) == wanted]
+        assert len(values) == 10
+        return float(np.mean(values))
+
+    assert mean("standardised", 256, 16_000) > mean("standardised", 16, 16_000) > mean("standardised", 2, 16_000)
+    assert mean("parity", 16, 1_000) / mean("parity", 16, 16_000) == pytest.approx(4, rel=0.1), "the square root of the rows"
+
+
+def test_drawn_labels_lean_with_the_group_and_repeat() -> None:
+    labels, groups = sample_labels("soft", 500, 1)
+    np.testing.assert_allclose(labels.sum(axis=1), 1)
+    assert (sample_labels("soft", 500, 1)[0] == labels).all()
+    classes, groups = sample_labels("class", 5000, 1)
+    assert classes[groups == 1].mean() > classes[groups == 0].mean() + 1
+
+
+def test_a_timed_row_has_a_positive_time_and_fair_labels() -> None:
+    experiment = find("appendix_time")
+    row = experiment.run({"labels": "class", "size": 2_000, "solver": "exact", "steps": None}, 0, None)
+    assert row["time"] > 0
+    assert row["label_parity"] < 1e-9 < row["data_parity"]
+    assert row["time_per_label_and_round"] is None
+    rounds = experiment.run({"labels": "class", "size": 2_000, "solver": "sgd", "steps": 50}, 0, None)
+    assert rounds["time_per_label_and_round"] == pytest.approx(rounds["time"] / 16)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_the_results_come_out_again(name: str) -> None:
+    rows = read_results(RESULTS / f"{name}.parquet")
+    fast = [row for row in rows if name != "appendix_time" or (row["solver"] == "exact" and row["size"] == 10_000)]
+    for row in fast[:: max(1, len(fast) // 3)]:
+        again = rerun(row)
+        for measure in set(again) - TIMES:
+            expected = row[measure]
+            assert again[measure] == (pytest.approx(expected, abs=1e-6) if isinstance(expected, float) else expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_without_rows_says_so(name: str) -> None:
+    assert "not run" in find(name).section([]).lower()
