@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 import r2b
-from r2b.audit import Audit, audit
-from r2b.audit.chance import Draws
-from r2b.audit.continuous import explained_of_sums
-from r2b.audit.resampling import FamilyRows, Kinds, ranges
+from r2b.auditing import Audit, audit
+from r2b.auditing.chance import Draws
+from r2b.auditing.continuous import explained_of_sums
+from r2b.auditing.resampling import FamilyRows, Kinds, ranges
 from r2b.chance import sampling_level
 from r2b.explained import explained_variation
 from r2b.inputs import read

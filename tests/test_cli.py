@@ -38,7 +38,7 @@ def test_nothing_typed_shows_the_help_as_wrong_use(shell: Shell) -> None:
 
 
 def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
-    from r2b.audit import audit
+    from r2b.auditing import audit
 
     columns = people()
     found = audit(columns["job"], sensitive_features={name: columns[name] for name in ("sex", "race")})
@@ -49,7 +49,7 @@ def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
 
 
 def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: Shell) -> None:
-    from r2b.audit import audit
+    from r2b.auditing import audit
 
     columns = people()
     options = (

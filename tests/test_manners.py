@@ -26,14 +26,14 @@ MAX_LINES = 400
 # A room imports only from rooms before it. A new room takes its place here.
 ORDER = ["errors", "compile", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate", "solvers"]
 ORDER += ["outputs", "solution", "metrics", "explained", "intervals", "chance", "performance", "theory", "datasets", "methods", "job"]
-ORDER += ["api", "questions", "audit", "sklearn", "learners", "tables", "report", "experiments", "app", "cli", "demo", "__main__"]
+ORDER += ["api", "questions", "auditing", "sklearn", "learners", "tables", "report", "experiments", "app", "cli", "demo", "__main__"]
 # Rooms that may know even less than their place allows: everything they may import.
 ONLY = {"metrics": {"errors", "inputs", "merge"}, "datasets": {"errors"}, "basis": {"errors", "inputs"}}
 # Rooms that must not know some room before them.
 NEVER = {"outputs": {"solvers"}}
 # Rows are read by inputs and merge, written by outputs, counted by metrics; in between, where the solving is, only the oracle walks them.
 ROW_WALKERS = {"compile", "lanes", "inputs", "merge", "oracle", "outputs", "solution", "metrics", "intervals", "performance", "methods"}
-ROW_WALKERS |= {"learners", "audit"}
+ROW_WALKERS |= {"learners", "auditing"}
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}
 OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "pyspark", "torch"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
@@ -148,7 +148,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (imports_flow_one_way, "r2b.parity", "from r2b.solvers import newton"),
     (imports_flow_one_way, "r2b.problem", "def late():\n    from .outputs.rounding import f"),
     (imports_flow_one_way, "r2b.inputs.labels", "from ..merge import merge"),
-    (imports_flow_one_way, "r2b.inputs.labels", "from r2b import audit"),
+    (imports_flow_one_way, "r2b.inputs.labels", "from r2b import auditing"),
     (imports_flow_one_way, "r2b.solvers.newton", "from r2b import debias"),
     (imports_flow_one_way, "r2b.outputs.rounding", "import r2b.solvers.newton"),
     (imports_flow_one_way, "r2b.metrics", "from r2b.parity import Family"),

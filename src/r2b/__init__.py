@@ -11,18 +11,16 @@ Examples
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from r2b import errors, metrics
-from r2b.api import debias
-from r2b.audit import Audit, audit
-from r2b.certificate import Certificate
-from r2b.families import Family
-from r2b.inputs import Continuous, Membership
-from r2b.questions import Comparison, Frontier, compare, frontier, smallest_epsilon
-from r2b.solution import FairLabels, load
-from r2b.solvers import Progress, Status
-
 if TYPE_CHECKING:
-    from r2b import datasets, explained, methods, performance, theory
+    from r2b import datasets, errors, explained, methods, metrics, performance, theory
+    from r2b.api import debias
+    from r2b.auditing import Audit, audit
+    from r2b.certificate import Certificate
+    from r2b.families import Family
+    from r2b.inputs import Continuous, Membership
+    from r2b.questions import Comparison, Frontier, compare, frontier, smallest_epsilon
+    from r2b.solution import FairLabels, load
+    from r2b.solvers import Progress, Status
 
 __version__ = "0.1.0"
 
@@ -52,14 +50,29 @@ __all__ = [
     "theory",
 ]
 
-# Rooms that a first call to debias does not need; they are half of the time that importing everything would take.
-_WAITING = {"datasets", "explained", "methods", "performance", "theory"}
+# What lives where. A room is opened when something in it is first asked for, so that importing the package costs next to nothing.
+_ROOMS = {"datasets", "errors", "explained", "methods", "metrics", "performance", "theory"}
+_HOMES = {
+    "api": ("debias",),
+    "auditing": ("Audit", "audit"),
+    "certificate": ("Certificate",),
+    "families": ("Family",),
+    "inputs": ("Continuous", "Membership"),
+    "questions": ("Comparison", "Frontier", "compare", "frontier", "smallest_epsilon"),
+    "solution": ("FairLabels", "load"),
+    "solvers": ("Progress", "Status"),
+}
+_HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WAITING:
+    if name in _ROOMS:
         return import_module(f"r2b.{name}")
-    raise AttributeError(f"module 'r2b' has no attribute {name!r}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'r2b' has no attribute {name!r}")
+    value = getattr(import_module(f"r2b.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

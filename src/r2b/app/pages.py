@@ -11,7 +11,7 @@ import numpy as np
 from r2b.app.choice import Choice
 from r2b.app.uploads import megabytes
 from r2b.app.workspace import Bounded, Workspace
-from r2b.audit import Audit
+from r2b.auditing import Audit
 from r2b.inputs.vocabulary import plain_value
 from r2b.report import facts_of, views, words
 from r2b.report.html import environment as report_environment

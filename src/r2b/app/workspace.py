@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.app.choice import Choice
-from r2b.audit import Audit, audit
+from r2b.auditing import Audit, audit
 from r2b.errors import InputError, NotSolvedWarning
 from r2b.families import resolve
 from r2b.inputs import Dataset

@@ -62,7 +62,7 @@ def audit_command(
       zcat scores.csv.gz | r2b audit - --label-columns 'p_*' --sensitive sex --continuous age --json
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
-    from r2b.audit import audit
+    from r2b.auditing import audit
 
     asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
     with Landing(force=force, keep=(data,)) as landing:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.audit import Audit, FamilyAudit, audit
+from r2b.auditing import Audit, FamilyAudit, audit
 from r2b.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.inputs import Dataset
@@ -63,7 +63,7 @@ def gather(
     frontier_points : int
         Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
     n_permutations, n_boot, level, random_state
-        As for :func:`r2b.audit.audit`. The same input and random_state give the same facts: there is no date in them.
+        As for :func:`r2b.auditing.audit`. The same input and random_state give the same facts: there is no date in them.
     **options
         Everything else that :func:`r2b.debias` takes.
 
@@ -146,7 +146,7 @@ def facts_of(
     Examples
     --------
     >>> import r2b
-    >>> from r2b.audit import audit
+    >>> from r2b.auditing import audit
     >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
     >>> facts = facts_of(audit(y, sensitive_features=sex), r2b.debias(y, sensitive_features=sex, epsilon=0.1))
     >>> facts["cost"], facts["change"]["status"]

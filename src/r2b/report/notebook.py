@@ -9,7 +9,7 @@ from r2b.report import svg, words
 from r2b.report.html import environment, source
 
 if TYPE_CHECKING:
-    from r2b.audit import Audit
+    from r2b.auditing import Audit
     from r2b.questions import Comparison, Frontier
     from r2b.solution import FairLabels
 
@@ -55,7 +55,7 @@ def audit_html(found: Audit) -> str:
 
     Examples
     --------
-    >>> from r2b.audit import audit
+    >>> from r2b.auditing import audit
     >>> found = audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
     >>> "4 rows" in audit_html(found)
     True

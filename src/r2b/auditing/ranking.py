@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.audit.chance import QUANTILE, chance_of, p_value
-from r2b.audit.facts import FamilyAudit, RankedGroup
+from r2b.auditing.chance import QUANTILE, chance_of, p_value
+from r2b.auditing.facts import FamilyAudit, RankedGroup
 from r2b.inputs.vocabulary import plain_value
 
 Floats = NDArray[np.float64]

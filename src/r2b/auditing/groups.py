@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.audit.chance import Draws, chance_of, interval_around
-from r2b.audit.facts import FamilyAudit
-from r2b.audit.resampling import MOST_SUMS, FamilyRows, Sums, means_of_sums, ranges
+from r2b.auditing.chance import Draws, chance_of, interval_around
+from r2b.auditing.facts import FamilyAudit
+from r2b.auditing.resampling import MOST_SUMS, FamilyRows, Sums, means_of_sums, ranges
 from r2b.intervals import Interval, gap_interval
 from r2b.metrics import overall_mean
 

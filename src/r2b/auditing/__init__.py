@@ -1,6 +1,6 @@
 """Measure, without solving: how far labels are from parity, how much of that chance explains, and which groups are farthest."""
 
-from r2b.audit.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
-from r2b.audit.measure import audit
+from r2b.auditing.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
+from r2b.auditing.measure import audit
 
 __all__ = ["Audit", "Chance", "ContinuousAudit", "Difference", "FamilyAudit", "RankedGroup", "audit"]

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.audit.chance import Draws
-from r2b.audit.continuous import audit_continuous
-from r2b.audit.facts import Audit, ContinuousAudit, FamilyAudit
-from r2b.audit.groups import audit_groups
-from r2b.audit.ranking import ranking
-from r2b.audit.resampling import FamilyRows, Kinds
+from r2b.auditing.chance import Draws
+from r2b.auditing.continuous import audit_continuous
+from r2b.auditing.facts import Audit, ContinuousAudit, FamilyAudit
+from r2b.auditing.groups import audit_groups
+from r2b.auditing.ranking import ranking
+from r2b.auditing.resampling import FamilyRows, Kinds
 from r2b.errors import ParameterError
 from r2b.families import Families, Family, FamilyChoice, Request, resolve
 from r2b.families.fitted import Crossings, Mixture, Moments
@@ -105,7 +105,7 @@ def audit(
 
     Examples
     --------
-    >>> from r2b.audit import audit
+    >>> from r2b.auditing import audit
     >>> people = {"sex": ["f", "m"] * 200, "race": ["a", "a", "b", "b"] * 100}
     >>> found = audit(["yes", "no", "no", "no"] * 100, sensitive_features=people)
     >>> [(family.name, round(family.parity, 2)) for family in found.families]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.audit.chance import Draws, chance_of, interval_around
-from r2b.audit.facts import ContinuousAudit
-from r2b.audit.resampling import MOST_SUMS, FamilyRows, Sums
+from r2b.auditing.chance import Draws, chance_of, interval_around
+from r2b.auditing.facts import ContinuousAudit
+from r2b.auditing.resampling import MOST_SUMS, FamilyRows, Sums
 from r2b.explained import explained_of_moments
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from r2b.audit.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
+    from r2b.auditing.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
     from r2b.intervals import Interval
 
 _SHOWN = 5

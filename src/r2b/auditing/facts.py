@@ -264,7 +264,7 @@ class Audit:
 
     Examples
     --------
-    >>> from r2b.audit import audit
+    >>> from r2b.auditing import audit
     >>> found = audit(["a", "b", "b", "b", "a", "a"], sensitive_features={"sex": ["f", "f", "f", "m", "m", "m"]}, n_boot=0)
     >>> round(found.worst.value, 3), found.worst.groups, [each.family for each in found.exceeds(0.1)]
     (0.333, ('m', 'f'), ['sex', 'sex'])
@@ -295,7 +295,7 @@ class Audit:
         return str(import_module("r2b.report.notebook").audit_html(self))
 
     def __str__(self) -> str:
-        from r2b.audit.text import account
+        from r2b.auditing.text import account
 
         return account(self)
 

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.audit.facts import Chance
+from r2b.auditing.facts import Chance
 from r2b.errors import ParameterError
 from r2b.intervals import Interval
 
