@@ -169,11 +169,11 @@ def test_numbers_may_be_missing_where_their_rows_are_excluded():
         with pytest.raises(ParameterError, match="the attribute is continuous") as caught:
             read(Y, sensitive_features=age, missing="group")
         assert (caught.value.facts["row"], caught.value.facts["count"]) == (1, 1)
-        assert 'missing="exclude"' in caught.value.remedy
+        assert "missing='exclude'" in caught.value.remedy
         with pytest.raises(MissingValueError) as caught:
             read(Y, sensitive_features=age)
         assert caught.value.facts["row"] == 1
-        assert 'missing="exclude"' in caught.value.remedy and "category" not in caught.value.remedy
+        assert "missing='exclude'" in caught.value.remedy and "category" not in caught.value.remedy
     assert read(Y, sensitive_features={"sex": [*SEX[:4], None], "age": Continuous(AGE)}, missing="group").groups.missing_codes == (2, None)
 
 

@@ -12,7 +12,7 @@ from r2b.errors import MissingValueError, R2BError, WeightError
 
 # Errors speak of arguments and options; here there are controls.
 _SPOKEN: Sequence[tuple[str, str]] = (
-    (r"Where the function takes it, missing=[^.]* keeps them\.", "Or say under missing values what becomes of them."),
+    (r"To keep them, use missing=[^.]* where it is offered\.", "Or say under missing values what becomes of them."),
     (r"[Pp]ass missing='group'(?: to [^,.;]*)?", "Under missing values choose a group of their own"),
     (r"missing='exclude'", "leave these rows out"),
     (r"\bmissing='group'", "a group of their own under missing values"),

@@ -170,8 +170,8 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
     except MissingValueError as error:
         if missing != "error":
             raise
-        choices = '"exclude"' if attribute.kind == CONTINUOUS else '"group" or "exclude"'
-        remedy = f"{error.remedy} Where the function takes it, missing={choices} keeps them."
+        choices = "missing='exclude'" if attribute.kind == CONTINUOUS else "missing='group' or missing='exclude'"
+        remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
         raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None
     if vocabulary.has_missing:
         _refuse_taken_name(codes, vocabulary, attribute.spoken)
