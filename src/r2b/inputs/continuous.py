@@ -72,8 +72,8 @@ def _refuse_missing(gaps: Array, what: str, missing: str) -> None:
     if missing == "group":
         raise ParameterError(
             f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row}), "
-            'and missing="group" has no group for them: the attribute is continuous.',
-            remedy='Pass missing="exclude", or drop these rows.',
+            "and missing='group' has no group for them: the attribute is continuous.",
+            remedy="Pass missing='exclude', or drop these rows.",
             parameter="missing",
             column=what,
             row=row,
