@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from r2b import experiments
 from r2b.errors import FileFormatError, ParameterError
 from r2b.experiments import MODULES, Experiment, Progress, find, reproduce, rerun
 from r2b.experiments.experiment import IDENTITY, OWN_COLUMNS, planned, run_of
@@ -176,3 +177,12 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     }
     assert (tmp_path / "rounds.md").exists()
     assert (tmp_path / "rounds-parity.svg").exists()
+
+
+def test_all_leaves_out_what_needs_data_that_are_not_here(monkeypatch, tmp_path):
+    monkeypatch.delenv("R2B_DATA", raising=False)
+    can, cannot = experiments.within_reach()
+    assert cannot == ["coco", "coco_labels", "dermatology"] and set(can) | set(cannot) == set(experiments.MODULES)
+    assert experiments.within_reach(tmp_path)[1] == []
+    monkeypatch.setenv("R2B_DATA", str(tmp_path))
+    assert experiments.within_reach()[1] == []

@@ -50,7 +50,10 @@ def reproduce_command(name: str, seeds: str | None, as_json: bool, quiet: bool, 
     """  # noqa: D301
     experiments = room("experiments", "This command")
     rows: dict[str, Any] = {}
-    for each in list(experiments.MODULES) if name == "all" else [name]:
+    names, left_out = experiments.within_reach(given["data"]) if name == "all" else ([name], [])
+    if left_out and not quiet and not as_json:
+        say(f"left out, since they need --data or R2B_DATA: {', '.join(left_out)}")
+    for each in names:
         with RunMeter(shown=not quiet and not as_json) as meter:
             rows[each] = experiments.reproduce(each, seeds=_seeds(seeds), progress=meter, **given)
         if not as_json and not quiet:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from os import PathLike
@@ -15,7 +16,7 @@ from r2b.errors import ParameterError
 from r2b.experiments.experiment import Experiment, Row
 from r2b.experiments.runner import Progress, rerun, run_experiment
 
-__all__ = ["MODULES", "Experiment", "Progress", "find", "reproduce", "rerun"]
+__all__ = ["MODULES", "Experiment", "Progress", "find", "reproduce", "rerun", "within_reach"]
 
 MODULES: Final = {
     "adult": "r2b.experiments.adult",
@@ -51,6 +52,20 @@ def find(name: str) -> Experiment:
         raise ParameterError(f"There is no experiment {name!r}.", remedy=f"Choose one of {known}.", name=name, names=tuple(MODULES))
     experiment: Experiment = import_module(MODULES[name]).EXPERIMENT
     return experiment
+
+
+def within_reach(data: str | PathLike[str] | None = None) -> tuple[list[str], list[str]]:
+    """Tell which experiments can run here, and which are left out because no folder is named that holds their data.
+
+    Examples
+    --------
+    >>> can, cannot = within_reach("some/folder")
+    >>> len(can), cannot
+    (11, [])
+    """
+    named = data is not None or bool(os.environ.get("R2B_DATA"))
+    left_out = [] if named else [name for name in MODULES if find(name).needs_data]
+    return [name for name in MODULES if name not in left_out], left_out
 
 
 def reproduce(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from r2b.errors import R2BError
-from r2b.experiments import MODULES, Progress, find, reproduce
+from r2b.experiments import MODULES, Progress, find, reproduce, within_reach
 from r2b.experiments.journal import read_results, results_path
 from r2b.experiments.report import draw_png, page_of, write_files
 
@@ -30,11 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.name == "page":
         return _page(Path(asked.output or "results"), png=asked.png)
     folder = Path(asked.output) if asked.output else Path("results", "quick" if asked.quick else "")
-    names = list(MODULES) if asked.name == "all" else [asked.name]
+    names, left_out = within_reach(asked.data) if asked.name == "all" else ([asked.name], [])
+    if left_out:
+        print(f"Left out, since they need --data or R2B_DATA: {', '.join(left_out)}", file=sys.stderr)
     for name in names:
-        if asked.name == "all" and find(name).needs_data and asked.data is None:
-            print(f"{name}: left out, since it needs --data", file=sys.stderr)
-            continue
         try:
             seeds = None if asked.seeds is None else range(asked.seeds)
             choices = {"quick": asked.quick, "output": folder, "data": asked.data, "seeds": seeds, "jobs": asked.jobs}
