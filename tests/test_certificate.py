@@ -13,7 +13,7 @@ import r2b
 from r2b.certificate import Certificate, certify
 from r2b.inputs import read
 from r2b.merge import merge
-from r2b.oracle import MemoryOracle
+from r2b.oracle import MemoryOracle, respond
 from r2b.parity import Parity, RangeBound
 from r2b.problem import Problem
 
@@ -106,13 +106,21 @@ def test_no_prices_at_all_do_not_pass():
     assert not certify(problem, oracle, np.zeros((problem.n_groups, problem.n_classes)), oracle.label_means(), unchanged=True).holds
 
 
+class Altered(MemoryOracle):
+    """Gives out other labels than the best responses to the prices."""
+
+    def inspect(self, prices, lam, *, unchanged=False, answers=None):
+        x = respond(self.rows.labels, self.rows.groups, prices, lam)
+        self.alter(x)
+        return super().inspect(prices, lam, answers=x)
+
+
 def test_fair_but_far_labels_do_not_pass():
     """Parity alone is not enough: everyone uniform is as fair as can be, and its gap says that it is not the closest."""
 
-    class Uniform(MemoryOracle):
-        def _answers(self, part, prices, lam, unchanged):
-            for block, x in super()._answers(part, prices, lam, unchanged):
-                yield block, np.full_like(x, 1 / x.shape[1])
+    class Uniform(Altered):
+        def alter(self, x):
+            x[:] = 1 / x.shape[1]
 
     case = NAMES["class labels"]
     problem, oracle = setting(case, Uniform)
@@ -126,14 +134,11 @@ def test_fair_but_far_labels_do_not_pass():
 def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
     """Two rows of one group trade their new labels: means and simplex are as before, and only the rows' own slack can tell."""
 
-    class Traded(MemoryOracle):
-        def _answers(self, part, prices, lam, unchanged):
-            for block, x in super()._answers(part, prices, lam, unchanged):
-                mine = np.flatnonzero(self.rows.groups[block] == 1)
-                first, second = mine[0], mine[np.argmax(np.abs(x[mine] - x[mine[0]]).sum(axis=1))]
-                x = x.copy()
-                x[[first, second]] = x[[second, first]]
-                yield block, x
+    class Traded(Altered):
+        def alter(self, x):
+            mine = np.flatnonzero(self.rows.groups == 1)
+            first, second = mine[0], mine[np.argmax(np.abs(x[mine] - x[mine[0]]).sum(axis=1))]
+            x[[first, second]] = x[[second, first]]
 
     case = replace(NAMES[name], y=NAMES[name].matrix, weight=None)
     rows = merge(read(case.y, sensitive_features=case.groups), "never")
@@ -148,15 +153,12 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
 @pytest.mark.parametrize("name", ["class labels", "soft, epsilon .2, lam .3", "float32"])
 @pytest.mark.parametrize("fault", ["sum", "negative", "moved"])
 def test_tampered_labels_do_not_pass(name, fault):
-    class Tampered(MemoryOracle):
-        def _answers(self, part, prices, lam, unchanged):
-            for block, x in super()._answers(part, prices, lam, unchanged):
-                x = x.copy()
-                high, low = int(np.argmax(x[0])), int(np.argmin(x[0]))
-                shift = {"sum": 0.0, "negative": 1e-7 + x[0, low], "moved": -1e-3}[fault]
-                x[0, low] -= shift
-                x[0, high] += shift + (1e-7 if fault == "sum" else 0.0)
-                yield block, x
+    class Tampered(Altered):
+        def alter(self, x):
+            high, low = int(np.argmax(x[0])), int(np.argmin(x[0]))
+            shift = {"sum": 0.0, "negative": 1e-7 + x[0, low], "moved": -1e-3}[fault]
+            x[0, low] -= shift
+            x[0, high] += shift + (1e-7 if fault == "sum" else 0.0)
 
     case = NAMES[name]
     problem, oracle = setting(case, Tampered)

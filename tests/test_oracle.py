@@ -11,7 +11,7 @@ from r2b.errors import MissingExtraError, ParameterError
 from r2b.inputs import read
 from r2b.merge import merge
 from r2b.oracle import MemoryOracle, plain
-from r2b.oracle.memory import choose_kernel
+from r2b.oracle.blocks import choose_kernel
 from r2b.oracle.simplex import project, thresholds
 from r2b.oracle.thinning import thin
 

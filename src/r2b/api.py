@@ -11,7 +11,7 @@ from r2b.families import BoundName, Family, FamilyChoice, Request
 from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.job import Objective, Settings, open_job
 from r2b.merge import MergeChoice
-from r2b.oracle.memory import KernelChoice
+from r2b.oracle.blocks import KernelChoice
 from r2b.solution import FairLabels
 from r2b.solvers import Progress
 

@@ -19,7 +19,7 @@ from r2b.families.request import one_of
 from r2b.inputs import Dataset, read
 from r2b.merge import MergeChoice, Rows, merge
 from r2b.oracle import MemoryOracle
-from r2b.oracle.memory import KernelChoice
+from r2b.oracle.blocks import KernelChoice
 from r2b.parity import Parity, TargetBound
 from r2b.problem import Problem
 from r2b.solution import FairLabels
