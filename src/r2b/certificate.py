@@ -228,7 +228,7 @@ def certify(
         distance=seen.squared_distance,
         expected_changes=seen.moved,
         simplex_violation=seen.simplex_violation,
-        simplex_allowance=TOLERANCE[problem.rows.labels.dtype] if unchanged else PROVEN,
+        simplex_allowance=TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
         families=families,
     )
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from r2b.certificate import Certificate, certify
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
 from r2b.families import Families, Request, resolve
 from r2b.families.request import one_of
-from r2b.inputs import Dataset, read
-from r2b.merge import MergeChoice, Rows, merge
-from r2b.oracle import MemoryOracle
+from r2b.inputs import Dataset, Groups, Schema, read
+from r2b.merge import Extent, MergeChoice, Rows, merge
+from r2b.oracle import MemoryOracle, Oracle
 from r2b.oracle.blocks import KernelChoice
 from r2b.parity import Parity, TargetBound
 from r2b.problem import Problem
@@ -69,16 +69,30 @@ class Settings:
 _LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A table, what is asked of its groups, and the means to solve it.
+class Walker(Oracle, Protocol):
+    """An oracle that also knows the labels that came in, and may give samples."""
+
+    def label_means(self) -> Floats:
+        """Cell means of the labels as they came in."""
+        ...
+
+    def samples(self) -> tuple[Oracle, Oracle] | None:
+        """Give a small and a larger sample of the rows, or None where all rows are cheap to walk."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Solvable:
+    """Rows wherever they live, what is asked of their groups, and the means to solve it.
 
     Attributes
     ----------
-    dataset : Dataset
-    rows : Rows
-        Merged; their labels are what each class is worth to a row.
-    oracle : MemoryOracle
+    schema : Schema
+    groups : Groups
+        The cells; where rows live elsewhere, one entry per cell.
+    rows : Rows or Extent
+        Merged rows, whose labels are what each class is worth to a row; or what is known of rows that live elsewhere.
+    oracle : Walker
     before : ndarray of shape (n_cells, n_classes)
         Cell means of the labels that came in.
     families : Families
@@ -87,9 +101,10 @@ class Job:
     costs : ndarray of shape (n_classes, n_classes) or None
     """
 
-    dataset: Dataset
-    rows: Rows
-    oracle: MemoryOracle
+    schema: Schema
+    groups: Groups
+    rows: Rows | Extent
+    oracle: Walker
     before: Floats
     families: Families
     parity: Parity
@@ -97,39 +112,17 @@ class Job:
     costs: Floats | None = None
 
     @classmethod
-    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
-        """Merge a table and settle what is asked of it."""
-        refuse_scores(dataset)
-        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
-        rows = merge(dataset, settings.merge_rows)
-        prices = None if costs is None else _costs(costs, list(request.names))
-        truth = None
-        if prices is not None:
-            truth, rows = rows.labels, replace(rows, labels=rows.labels @ -prices)
-        if settings.objective == "agreement" and settings.lam != 1.0:
-            raise ParameterError(
-                f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none.",
-                remedy="Leave lam out, or use objective='distance'.",
-                lam=settings.lam,
-            )
-        if settings.objective == "agreement" and dataset.labels.is_soft:
-            raise ParameterError(
-                "The objective is agreement, but the labels are probabilities: there is no label to keep.",
-                remedy="Pass class labels, or use the distance with a small lam, such as 0.05.",
-                objective=settings.objective,
-            )
-        oracle = MemoryOracle(rows, settings.kernel, settings.threads, truth)
+    def elsewhere(cls, schema: Schema, groups: Groups, extent: Extent, oracle: Walker, request: Request, settings: Settings) -> Solvable:
+        """Settle what is asked of rows of probabilities that live elsewhere; ``groups`` counts each cell once, with its rows."""
+        _refuse_agreement(settings, soft=True)
         before = oracle.label_means()
-        families, parity = resolve(request, dataset.groups, rows.group_weight, before)
-        job = cls(dataset, rows, oracle, before, families, parity, settings, prices)
-        if request.missing == "exclude" and families.left_out > 0 and not job.keeps_labels:
-            raise ParameterError(
-                f"Rows without a value are to be left out and keep their labels, but lam is {settings.lam}, which changes every row.",
-                remedy="Pass lam=1, or missing='group', or leave these rows out yourself.",
-                lam=settings.lam,
-                left_out=families.left_out,
-            )
-        return job
+        request = replace(request, names=schema.classes.values.tolist())
+        families, parity = resolve(request, groups, extent.cell_weight, before)
+        made = cls(
+            schema=schema, groups=groups, rows=extent, oracle=oracle, before=before, families=families, parity=parity, settings=settings
+        )
+        made._refuse_left_out(request)
+        return made
 
     def problem(self, parity: Parity) -> Problem:
         """Give the problem under a bound of this shape."""
@@ -142,11 +135,11 @@ class Job:
         problem = self.problem(parity)
         still = self._nothing_to_do(problem)
         table = answers = None
+        dataset = self._at_hand()
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
         elif problem.lam == 0:
-            outcome, answers = self._agree(problem)
-            table = self._table(answers, parity.shifts(outcome.prices))
+            outcome, answers, table = self._agree(problem)
         else:
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
             outcome = solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
@@ -156,7 +149,7 @@ class Job:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
         return FairLabels(
-            schema=self.dataset.schema,
+            schema=self.schema,
             families=replace(self.families, members=parity.members),
             prices=_frozen(outcome.prices),
             lam=problem.lam,
@@ -167,34 +160,8 @@ class Job:
             unchanged=still is not None,
             costs=self.costs,
             table=table,
-            dataset=self.dataset,
+            dataset=dataset,
         )
-
-    def cell_means(self, fair: FairLabels) -> Floats:
-        """Give the means of fair labels by cell."""
-        if fair.unchanged:
-            return self.before
-        problem = self.problem(self.parity)
-        shifts = fair.families.shifts(self.dataset.groups, fair.prices)
-        answers = None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
-        return self.oracle.inspect(shifts, problem.lam, answers=answers).means
-
-    def _agree(self, problem: Problem) -> tuple[Outcome, Floats]:
-        found = most_agreement(problem, self.settings.time_limit)
-        outcome = Outcome(found.prices, 0.0 if found.status is Status.SOLVED else math.inf, found.status)
-        return outcome, self.oracle.labels if found.answers is None else found.answers
-
-    def _table(self, answers: Floats, shifts: Floats) -> Floats:
-        """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
-        n_classes = shifts.shape[1]
-        worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
-        best = worth >= worth.max(axis=2, keepdims=True) - _TIED
-        stays = np.einsum("jkk->jk", best)[:, :, None]
-        # A row that is indifferent keeps its label where it can, and is split evenly where it cannot.
-        table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
-        row, label = np.nonzero(self.oracle.labels)
-        table[self.rows.groups[row], label] = answers[row]
-        return table
 
     @property
     def keeps_labels(self) -> bool:
@@ -204,7 +171,7 @@ class Job:
         agreement count for more; for probabilities another lam moves even labels that are fair.
         """
         lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
-        if self.dataset.labels.is_soft:
+        if self.schema.is_soft:
             return lam == 1.0 and self.costs is None
         cheapest = 1.0 if self.costs is None else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
         return lam <= cheapest
@@ -217,6 +184,95 @@ class Job:
             return Status.ONE_GROUP
         # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
         return Status.ALREADY_FAIR if problem.parity.violation(problem.parity.means(self.before)) <= _ROUNDING else None
+
+    def _refuse_left_out(self, request: Request) -> None:
+        if request.missing == "exclude" and self.families.left_out > 0 and not self.keeps_labels:
+            raise ParameterError(
+                f"Rows without a value are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row.",
+                remedy="Pass lam=1, or missing='group', or leave these rows out yourself.",
+                lam=self.settings.lam,
+                left_out=self.families.left_out,
+            )
+
+    def _at_hand(self) -> Dataset | None:
+        """Give the rows of the table where they are in memory."""
+        return None
+
+    def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
+        raise NotImplementedError("agreement is for class labels, which are merged in memory")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job(Solvable):
+    """A table in memory, what is asked of its groups, and the means to solve it.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    """
+
+    dataset: Dataset
+    rows: Rows
+    oracle: MemoryOracle
+
+    @classmethod
+    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
+        """Merge a table and settle what is asked of it."""
+        refuse_scores(dataset)
+        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
+        rows = merge(dataset, settings.merge_rows)
+        prices = None if costs is None else _costs(costs, list(request.names))
+        truth = None
+        if prices is not None:
+            truth, rows = rows.labels, replace(rows, labels=rows.labels @ -prices)
+        _refuse_agreement(settings, soft=dataset.labels.is_soft)
+        oracle = MemoryOracle(rows, settings.kernel, settings.threads, truth)
+        before = oracle.label_means()
+        families, parity = resolve(request, dataset.groups, rows.group_weight, before)
+        job = cls(
+            schema=dataset.schema,
+            groups=dataset.groups,
+            rows=rows,
+            oracle=oracle,
+            before=before,
+            families=families,
+            parity=parity,
+            settings=settings,
+            costs=prices,
+            dataset=dataset,
+        )
+        job._refuse_left_out(request)
+        return job
+
+    def cell_means(self, fair: FairLabels) -> Floats:
+        """Give the means of fair labels by cell."""
+        if fair.unchanged:
+            return self.before
+        problem = self.problem(self.parity)
+        shifts = fair.families.shifts(self.dataset.groups, fair.prices)
+        answers = None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
+        return self.oracle.inspect(shifts, problem.lam, answers=answers).means
+
+    def _at_hand(self) -> Dataset:
+        return self.dataset
+
+    def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
+        found = most_agreement(problem, self.settings.time_limit)
+        outcome = Outcome(found.prices, 0.0 if found.status is Status.SOLVED else math.inf, found.status)
+        answers = self.oracle.labels if found.answers is None else found.answers
+        return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices))
+
+    def _table(self, answers: Floats, shifts: Floats) -> Floats:
+        """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
+        n_classes = shifts.shape[1]
+        worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
+        best = worth >= worth.max(axis=2, keepdims=True) - _TIED
+        stays = np.einsum("jkk->jk", best)[:, :, None]
+        # A row that is indifferent keeps its label where it can, and is split evenly where it cannot.
+        table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
+        row, label = np.nonzero(self.oracle.labels)
+        table[self.rows.groups[row], label] = answers[row]
+        return table
 
 
 def open_job(
@@ -260,6 +316,23 @@ def refuse_scores(dataset: Dataset) -> None:
             remedy="If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first.",
             n_classes=n_classes,
             n_rows=n_rows,
+        )
+
+
+def _refuse_agreement(settings: Settings, *, soft: bool) -> None:
+    if settings.objective != "agreement":
+        return
+    if settings.lam != 1.0:
+        raise ParameterError(
+            f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none.",
+            remedy="Leave lam out, or use objective='distance'.",
+            lam=settings.lam,
+        )
+    if soft:
+        raise ParameterError(
+            "The objective is agreement, but the labels are probabilities: there is no label to keep.",
+            remedy="Pass class labels, or use the distance with a small lam, such as 0.05.",
+            objective=settings.objective,
         )
 
 

@@ -38,8 +38,8 @@ class Rows:
         The group of each, an unsigned code.
     weight : ndarray of shape (n,), or None where each row weighs 1
     n_groups : int
-    dataset : Dataset
-        The table these rows stand for.
+    dataset : Dataset or None
+        The table these rows stand for; None for a sample of rows that live elsewhere.
     row_of : ndarray of shape (N,) or None
         For merged probabilities, which of these rows stands for each row of the table; None where that follows from the codes.
     """
@@ -48,13 +48,23 @@ class Rows:
     groups: Array
     weight: Floats | None
     n_groups: int
-    dataset: Dataset
+    dataset: Dataset | None
     row_of: Array | None = None
 
     @property
     def n_classes(self) -> int:
         """The number of classes, L."""
         return int(self.labels.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How labels are stored."""
+        return self.labels.dtype
+
+    @property
+    def entries(self) -> int:
+        """Rows times classes."""
+        return int(self.labels.size)
 
     @property
     def merged(self) -> bool:
@@ -64,7 +74,12 @@ class Rows:
     @property
     def one_hot(self) -> bool:
         """Whether the labels are classes."""
-        return not self.dataset.labels.is_soft
+        return self.dataset is not None and not self.dataset.labels.is_soft
+
+    @property
+    def class_names(self) -> list[Any]:
+        """The names of the classes; numbers where the table is elsewhere."""
+        return list(range(self.n_classes)) if self.dataset is None else self.dataset.labels.vocabulary.values.tolist()
 
     @cached_property
     def group_weight(self) -> Floats:
@@ -73,6 +88,30 @@ class Rows:
             return _block_count(self.groups, self.n_groups)
         total: Floats = np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """What is known here of rows of probabilities that live elsewhere.
+
+    Attributes
+    ----------
+    n_rows, n_classes : int
+    dtype : dtype
+        How labels are stored.
+    cell_weight : ndarray of shape (n_cells,)
+        Total weight of the rows of each cell.
+    """
+
+    n_rows: int
+    n_classes: int
+    dtype: np.dtype[Any]
+    cell_weight: Floats
+
+    @property
+    def entries(self) -> int:
+        """Rows times classes."""
+        return self.n_rows * self.n_classes
 
 
 def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:

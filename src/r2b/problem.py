@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2b.errors import ParameterError
-from r2b.merge import Rows
+from r2b.merge import Extent, Rows
 from r2b.parity import Parity
 
 
@@ -21,14 +21,15 @@ class Problem:
 
     Attributes
     ----------
-    rows : Rows
+    rows : Rows or Extent
+        The rows themselves where they are in memory.
     parity : Parity
     lam : float
     dearest : float
         The most that any label of a row can cost beyond its size; 0 for labels as they are, more where changes have costs.
     """
 
-    rows: Rows
+    rows: Rows | Extent
     parity: Parity
     lam: float = 1.0
     dearest: float = 0.0
@@ -50,3 +51,9 @@ class Problem:
     def n_classes(self) -> int:
         """The number of classes, L."""
         return self.rows.n_classes
+
+    @property
+    def at_hand(self) -> Rows:
+        """The rows, for solvers that keep copies of them; only where they are in memory."""
+        assert isinstance(self.rows, Rows), "these rows live elsewhere"
+        return self.rows

@@ -313,7 +313,7 @@ class _ClassByClass(LabelMethod):
     def _learn(self, rows: Rows) -> None:
         grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
         labels = np.asarray(rows.labels, np.float64)[grouped.order]
-        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.dataset.labels.vocabulary.values.tolist())
+        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names)
         self.rho_ = grouped.overall(labels)
         self.thresholds_ = pinned_thresholds(grouped, labels, self._width, self.rho_, bound.epsilon)
 

@@ -60,7 +60,7 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
             remedy="Install it with: pip install 'r2b[agreement]', or use the distance with a small lam, such as 0.05.",
             library="scipy",
         ) from cause
-    rows, parity = problem.rows, problem.parity
+    rows, parity = problem.at_hand, problem.parity
     n_rows, n_classes = rows.labels.shape
     weight = np.ones(n_rows) if rows.weight is None else rows.weight
     weight = weight / weight.sum()

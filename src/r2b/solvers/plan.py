@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.lanes import one_blas_thread
+from r2b.merge import Extent
 from r2b.oracle import Oracle
 from r2b.problem import Problem
 from r2b.solvers.central import CentralPath
@@ -74,8 +75,10 @@ def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
 
 
 def _net_fits(problem: Problem) -> bool:
-    if problem.rows.labels.size > _NET_ENTRIES or problem.parity.simple:
-        return problem.rows.labels.size <= _NET_ENTRIES
+    if isinstance(problem.rows, Extent):
+        return False  # it keeps copies of the rows, which live elsewhere
+    if problem.rows.entries > _NET_ENTRIES or problem.parity.simple:
+        return problem.rows.entries <= _NET_ENTRIES
     dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
     return max(dense, default=0) * problem.n_classes <= _NET_UNKNOWNS
 
@@ -88,8 +91,9 @@ def _net_first(problem: Problem) -> bool:
     find than any system is to solve, and the interior point needs a dozen steps where Newton may need hundreds.
     """
     if not problem.parity.simple:
-        return problem.rows.labels.size <= _FIRST_ENTRIES
-    return problem.rows.merged and (problem.n_classes >= _MANY_CLASSES or (problem.rows.one_hot and problem.n_groups > 2))
+        return problem.rows.entries <= _FIRST_ENTRIES
+    rows = problem.at_hand
+    return rows.merged and (problem.n_classes >= _MANY_CLASSES or (rows.one_hot and problem.n_groups > 2))
 
 
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
