@@ -26,14 +26,14 @@ MAX_LINES = 400
 # A room imports only from rooms before it. A new room takes its place here.
 ORDER = ["errors", "compile", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate", "solvers"]
 ORDER += ["outputs", "solution", "metrics", "explained", "intervals", "chance", "performance", "theory", "datasets", "methods", "job"]
-ORDER += ["api", "questions", "auditing", "sklearn", "learners", "tables", "report", "experiments", "app", "cli", "demo", "__main__"]
+ORDER += ["api", "questions", "auditing", "sklearn", "learners", "tables", "scale", "device", "report", "experiments", "app", "cli", "demo", "__main__"]
 # Rooms that may know even less than their place allows: everything they may import.
 ONLY = {"metrics": {"errors", "inputs", "merge"}, "datasets": {"errors"}, "basis": {"errors", "inputs"}}
 # Rooms that must not know some room before them.
 NEVER = {"outputs": {"solvers"}}
 # Rows are read by inputs and merge, written by outputs, counted by metrics; in between, where the solving is, only the oracle walks them.
 ROW_WALKERS = {"compile", "lanes", "inputs", "merge", "oracle", "outputs", "solution", "metrics", "intervals", "performance", "methods"}
-ROW_WALKERS |= {"learners", "auditing"}
+ROW_WALKERS |= {"learners", "auditing", "scale", "device"}
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}
 OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "pyspark", "torch"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}

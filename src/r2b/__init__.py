@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from r2b.families import Family
     from r2b.inputs import Continuous, Membership
     from r2b.questions import Comparison, Frontier, compare, frontier, smallest_epsilon
+    from r2b.scale import FairTable, Scan, scan
     from r2b.solution import FairLabels, load
     from r2b.solvers import Progress, Status
 
@@ -30,10 +31,12 @@ __all__ = [
     "Comparison",
     "Continuous",
     "FairLabels",
+    "FairTable",
     "Family",
     "Frontier",
     "Membership",
     "Progress",
+    "Scan",
     "Status",
     "audit",
     "compare",
@@ -46,6 +49,7 @@ __all__ = [
     "methods",
     "metrics",
     "performance",
+    "scan",
     "smallest_epsilon",
     "theory",
 ]
@@ -59,6 +63,7 @@ _HOMES = {
     "families": ("Family",),
     "inputs": ("Continuous", "Membership"),
     "questions": ("Comparison", "Frontier", "compare", "frontier", "smallest_epsilon"),
+    "scale": ("FairTable", "Scan", "scan"),
     "solution": ("FairLabels", "load"),
     "solvers": ("Progress", "Status"),
 }

@@ -338,8 +338,8 @@ def label_errors(data: Dataset, means: Array, sizes: Array) -> Array:
     return np.asarray(np.sqrt(spread / np.maximum(sizes[:, None] - 1, 1e-9)))
 
 
-def group_sizes(codes: Array, weight: Array | None, n_groups: int) -> Array:
-    """Give Kish's effective size of every group; without weights, its number of rows.
+def group_sizes(codes: Array, weight: Array | None, n_groups: int, repeats: Array | None = None) -> Array:
+    """Give Kish's effective size of every group; without weights, its number of rows. A row may stand for several.
 
     Examples
     --------
@@ -347,11 +347,12 @@ def group_sizes(codes: Array, weight: Array | None, n_groups: int) -> Array:
     (array([2., 1.]), array([1.6, 1. ]))
     """
     if weight is None:
-        return np.bincount(codes, minlength=n_groups).astype(np.float64)
+        return np.bincount(codes, repeats, minlength=n_groups).astype(np.float64)
     largest = np.zeros(n_groups)
     np.maximum.at(largest, codes, weight)
     scaled = weight / largest[codes]  # the square of a very large or small weight may not be a number
-    return np.asarray(np.bincount(codes, scaled, n_groups) ** 2 / np.bincount(codes, scaled**2, n_groups))
+    each = np.ones(len(codes)) if repeats is None else repeats
+    return np.asarray(np.bincount(codes, each * scaled, n_groups) ** 2 / np.bincount(codes, each * scaled**2, n_groups))
 
 
 def check_choices(level: float, method: str, n_boot: int) -> None:

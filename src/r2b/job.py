@@ -142,6 +142,7 @@ class Solvable:
             outcome, answers, table = self._agree(problem)
         else:
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
+            start = self._head_start(problem) if start is None else start
             outcome = solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
         status = _borne_out(outcome, proof, self.settings.tol)
@@ -193,6 +194,10 @@ class Solvable:
                 lam=self.settings.lam,
                 left_out=self.families.left_out,
             )
+
+    def _head_start(self, problem: Problem) -> Floats | None:
+        """Give prices that are near the answer, where something is known about them."""
+        return None
 
     def _at_hand(self) -> Dataset | None:
         """Give the rows of the table where they are in memory."""
@@ -309,7 +314,7 @@ def _borne_out(outcome: Outcome, proof: Certificate, tol: float) -> Status:
 
 def refuse_scores(dataset: Dataset) -> None:
     """Refuse one column of scores, which reads as classes that occur once or twice each: it would take groups x classes^2 numbers."""
-    n_classes, n_rows = dataset.n_classes, dataset.n_rows
+    n_classes, n_rows = dataset.n_classes, dataset.size
     if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
         raise InputError(
             f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows.",

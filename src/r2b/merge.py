@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from r2b.inputs import Dataset
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
+from r2b.inputs.sums import exact_bincount
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -156,6 +157,10 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
     n_cells = dataset.n_groups * dataset.n_classes
     weight = None if ignore_weight else dataset.weight
+    if weight is None and dataset.repeats is not None:
+        weight = dataset.repeats
+    elif weight is not None:
+        return exact_bincount(joint_codes(dataset), weight, n_cells).reshape(dataset.n_groups, dataset.n_classes)
     if weight is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
         return _count_in_pairs(dataset).reshape(dataset.n_groups, dataset.n_classes)
     total = np.zeros(n_cells)

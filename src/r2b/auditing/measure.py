@@ -113,11 +113,8 @@ def audit(
     >>> found.ranked[0].group, found.ranked[0].class_name, found.ranked[0].beyond_chance
     ('sex=f, race=a', 'no', True)
     """
-    draws = Draws(n_permutations, n_boot, level, random_state)
-    if not isinstance(n_largest, Integral) or isinstance(n_largest, bool) or int(n_largest) < 0:
-        raise ParameterError(f"n_largest is {n_largest!r}.", remedy="Pass how many groups to list, such as 10.", n_largest=n_largest)
-    request = Request(
-        families=_columns_only(families), missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent
+    draws, request = settled(
+        n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
     )
     data = assemble(
         y,
@@ -129,8 +126,35 @@ def audit(
         weightless="allow",
         categorical_only=False,
     )
+    return audit_dataset(data, request, draws, int(n_largest))
+
+
+def settled(
+    n_permutations: int,
+    n_boot: int,
+    level: float,
+    random_state: int,
+    n_largest: int,
+    families: Any,
+    missing: Any,
+    min_group_size: int,
+    small_groups: SmallGroups,
+    absent: AbsentGroups,
+) -> tuple[Draws, Request]:
+    """Check the arguments of an audit: what chance is drawn, and which groups are compared."""
+    draws = Draws(n_permutations, n_boot, level, random_state)
+    if not isinstance(n_largest, Integral) or isinstance(n_largest, bool) or int(n_largest) < 0:
+        raise ParameterError(f"n_largest is {n_largest!r}.", remedy="Pass how many groups to list, such as 10.", n_largest=n_largest)
+    request = Request(
+        families=_columns_only(families), missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent
+    )
+    return draws, request
+
+
+def audit_dataset(data: Dataset, request: Request, draws: Draws, n_largest: int) -> Audit:
+    """Measure a table that was read already."""
     refuse_scores(data)
-    return _Measurer.of(data, request, draws).measure(int(n_largest))
+    return _Measurer.of(data, request, draws).measure(n_largest)
 
 
 def _columns_only(families: Any) -> Any:
@@ -175,7 +199,7 @@ class _Measurer:
                 continue
             groups.append(audit_groups(member.name, *settled, self.parity.share[member.groups], self.draws, left_out))
         return Audit(
-            n_rows=self.data.n_rows,
+            n_rows=self.data.size,
             classes=self.data.labels.vocabulary.values,
             overall=self.cell_weight @ self.cell_means / self.cell_weight.sum(),
             families=tuple(family for family, _ in groups),

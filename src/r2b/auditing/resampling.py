@@ -51,8 +51,8 @@ class Kinds:
             return None
         if data.weight is None:
             return cls(data.labels.codes, np.ones(1))
-        weights, codes = np.unique(data.weight, return_inverse=True)
-        if _ROWS_OF_A_DRAW * len(weights) * data.n_classes > data.n_rows:
+        weights, codes = np.unique(_each(data), return_inverse=True)
+        if data.repeats is None and _ROWS_OF_A_DRAW * len(weights) * data.n_classes > data.n_rows:
             return None
         return cls(codes * data.n_classes + data.labels.codes, weights)
 
@@ -92,6 +92,8 @@ class FamilyRows:
         """Whether the rows are fully told by a table of counts, places by kinds, that is cheaper to draw than they are."""
         if self.kinds is None:
             return False
+        if self.data.repeats is not None:
+            return True  # there is nothing else: the rows were counted where they live
         return _ROWS_OF_A_DRAW * self.n_sums * len(self.kinds.weights) <= self.n_rows <= _LARGEST_HYPERGEOMETRIC
 
     @cached_property
@@ -101,7 +103,8 @@ class FamilyRows:
         n_kinds = len(self.kinds.weights) * self.data.n_classes
         if self.data.weight is not None:
             joint = self.places * n_kinds + self.kinds.codes[self.kept]
-            return np.bincount(joint, minlength=self.n_places * n_kinds).reshape(self.n_places, n_kinds)
+            repeats = None if self.data.repeats is None else self.data.repeats[self.kept]
+            return np.bincount(joint, repeats, self.n_places * n_kinds).astype(np.int64).reshape(self.n_places, n_kinds)
         cells = np.flatnonzero(self.place_of_cell >= 0)
         table = np.zeros((self.n_places, n_kinds))
         np.add.at(table, self.place_of_cell[cells], class_weights(self.data)[cells])
@@ -127,7 +130,7 @@ class FamilyRows:
     @cached_property
     def weight(self) -> Array | None:
         """Weights of the rows that are counted."""
-        return None if self.data.weight is None else self.data.weight[self.kept]
+        return None if self.data.weight is None else _each(self.data)[self.kept]
 
     @cached_property
     def sizes(self) -> Floats:
@@ -137,7 +140,7 @@ class FamilyRows:
             return np.bincount(self.place_of_cell[inside], self.data.groups.counts[inside], self.n_places).astype(np.float64)
         there = self.weight
         assert there is not None
-        return group_sizes(self.places, there, self.n_places)
+        return group_sizes(self.places, there, self.n_places, None if self.data.repeats is None else self.data.repeats[self.kept])
 
     def permuted(self, n_permutations: int, random_state: int) -> Iterator[Sums]:
         """Hand the labels, each with its weight, to the rows by chance, and give the sums; block by block."""
@@ -158,7 +161,7 @@ class FamilyRows:
                 open_, rest = np.full(b, size), left.sum(axis=1)
                 for kind in range(len(margins)):  # a multivariate hypergeometric is one kind after the other, given those before
                     rest -= left[:, kind]
-                    taken = rng.hypergeometric(left[:, kind], rest, open_)
+                    taken = _hypergeometric(rng, left[:, kind], rest, open_)
                     left[:, kind] -= taken
                     open_ -= taken
                     sums[:, place, kind % n_classes] += taken * weights[kind // n_classes]
@@ -226,6 +229,25 @@ class FamilyRows:
             return statistic((table, table.sum(axis=2)))
 
         return bootstrap(self.sample(), of_cells, n_boot=n_boot, random_state=random_state)
+
+
+def _each(data: Dataset) -> Floats:
+    """Give the weight of a single row."""
+    assert data.weight is not None
+    return np.asarray(data.weight if data.repeats is None else data.weight / data.repeats, np.float64)
+
+
+def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Array) -> Array:
+    """Draw how many good ones are among those drawn, from urns of any size."""
+    total = good + bad
+    if total.max() <= _LARGEST_HYPERGEOMETRIC:
+        return np.asarray(rng.hypergeometric(good, bad, drawn))
+    # NumPy has no larger urns. A count of a billion rows is normal to more digits than a permutation shows.
+    size = np.maximum(total.astype(np.float64), 2.0)
+    share = good / size
+    spread = np.sqrt(drawn * share * (1.0 - share) * np.maximum(size - drawn, 0.0) / (size - 1.0))
+    found = np.rint(drawn * share + spread * rng.standard_normal(len(good))).astype(np.int64)
+    return np.asarray(np.clip(found, np.maximum(drawn - bad, 0), np.minimum(good, drawn)))
 
 
 def means_of_sums(sums: Sums) -> Floats:

@@ -31,7 +31,7 @@ class Dataset:
     labels : Labels
     groups : Groups
     weight : ndarray of shape (N,), float64, or None
-        None where all rows weigh 1.
+        None where all rows weigh 1. Of a row that stands for several, the weight of them all.
     """
 
     labels: Labels
@@ -42,6 +42,16 @@ class Dataset:
     def n_rows(self) -> int:
         """The number of rows, N."""
         return self.labels.n_rows
+
+    @property
+    def repeats(self) -> Array | None:
+        """How many rows of the table each row here stands for; None for one each."""
+        return self.groups.repeats
+
+    @property
+    def size(self) -> int:
+        """The number of rows of the table, equal ones counted each."""
+        return self.n_rows if self.repeats is None else int(self.repeats.sum())
 
     @property
     def n_classes(self) -> int:

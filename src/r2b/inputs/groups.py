@@ -34,6 +34,8 @@ class Groups(Layout):
     ----------
     codes : ndarray of shape (N,)
         The group (cell) of each row, in the smallest unsigned dtype.
+    repeats : ndarray of shape (N,), or None
+        How many rows of the table each row here stands for, where equal rows were counted before they came; None for one each.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Groups(Layout):
 
     _: KW_ONLY
     codes: Array
+    repeats: Array | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +62,7 @@ class Groups(Layout):
     @cached_property
     def counts(self) -> Array:
         """The number of rows of each cell, of shape (R,)."""
-        counts = np.bincount(self.codes, minlength=self.n_groups)
+        counts = np.bincount(self.codes, self.repeats, minlength=self.n_groups).astype(np.int64)
         counts.flags.writeable = False
         return counts
 

@@ -17,6 +17,7 @@ from r2b.families import Families
 from r2b.inputs import Dataset, Schema
 from r2b.inputs.layout import Layout
 from r2b.merge import class_weights
+from r2b.outputs.keyed import draws_of, key_words
 from r2b.solution.alignment import take_rows, with_row_labels
 from r2b.solution.changes import Change, ConstraintCost, dearest_constraints, largest_changes
 from r2b.solution.response import Response
@@ -148,7 +149,7 @@ class FairLabels:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
         return self._rows().blocks(max(1, int(block_rows)), _floating(dtype))
 
-    def sample(self, random_state: RandomState = 0) -> Any:
+    def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Draw one class per row from its distribution; parity holds in expectation.
 
         Each group mean deviates by :attr:`sampling_deviation` (one standard deviation); ``round`` deviates far less.
@@ -157,13 +158,18 @@ class FairLabels:
         ----------
         random_state : int, Generator or None
             The same number gives the same draw; None a new one each time.
+        key : array-like of shape (N,), or list of such, optional
+            What tells rows apart. The draw of a row then follows from its key and ``random_state`` (a whole number) alone, whatever the
+            order of the rows and wherever they live: :meth:`r2b.FairTable.frame` draws the same.
 
         Returns
         -------
         column
             Of the kind and dtype of the labels that came in.
         """
-        return self.schema.classes.decode(self._rows().sample(np.random.default_rng(random_state)))
+        rows = self._rows()
+        codes = rows.sample(np.random.default_rng(random_state)) if key is None else rows.sample_by(_draws(key, random_state, rows))
+        return self.schema.classes.decode(codes)
 
     @property
     def sampling_deviation(self) -> Floats:
@@ -172,7 +178,7 @@ class FairLabels:
         deviation: Floats = np.sqrt(self.families.squared(self._rows().dataset.groups, variance)) / (self.families.share[:, None] * total)
         return deviation
 
-    def round(self, random_state: RandomState = 0) -> Any:
+    def round(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Pick one class per row so that parity survives.
 
         Without weights every class count of every cell is its fair value rounded up or down, so each group mean is within c/n_s of the
@@ -186,6 +192,8 @@ class FairLabels:
         ----------
         random_state : int, Generator or None
             The same number gives the same labels; None new ones each time.
+        key : array-like of shape (N,), or list of such, optional
+            As for :meth:`sample`; for class labels without weights.
 
         Returns
         -------
@@ -193,6 +201,9 @@ class FairLabels:
             Of the kind and dtype of the labels that came in.
         """
         rows = self._rows()
+        if key is not None:
+            draws = _draws(key, random_state, rows)
+            return self.schema.classes.decode(rows.round_by(draws, random_state))  # type: ignore[arg-type]
         return self.schema.classes.decode(rows.round(np.random.default_rng(random_state)))
 
     def expand(self, X: Any = None) -> tuple[Any, Any, Floats]:
@@ -300,6 +311,19 @@ class FairLabels:
 
     def _response(self, cells: Layout) -> Response:
         return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table)
+
+
+def _draws(key: Any, random_state: Any, rows: FairRows) -> NDArray[np.int64]:
+    several = isinstance(key, (list, tuple)) and len(key) > 0 and not isinstance(key[0], (str, bytes, int, np.generic))
+    columns = list(key) if several else [key]
+    lengths = {len(column) for column in columns}
+    if lengths != {rows.dataset.n_rows}:
+        raise LengthError(
+            f"key has {min(lengths)} rows, but the labels have {rows.dataset.n_rows}.",
+            remedy="Pass the keys of the same rows, in the same order.",
+            lengths={"key": min(lengths), "y": rows.dataset.n_rows},
+        )
+    return draws_of(key_words(columns, ["key"] * len(columns)), random_state)
 
 
 def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:

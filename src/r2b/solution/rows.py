@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from r2b.errors import ParameterError
 from r2b.inputs import Dataset, Groups, Mixtures
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.lanes import in_order, parts_of
 from r2b.merge import class_weights, joint_codes
+from r2b.outputs.counted import Search, picked, whole_counts
 from r2b.outputs.expansion import Expansion, expand_index, expand_rows
+from r2b.outputs.keyed import uniforms_of
 from r2b.outputs.rounding import assign_counts, round_rows, round_table
 from r2b.outputs.sampling import sample_rows, sample_table
 from r2b.solution.response import Response
@@ -101,6 +104,30 @@ class FairRows:
         for start, block in self._numbered_blocks():
             drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
         return drawn
+
+    def sample_by(self, draws: NDArray[np.int64]) -> Array:
+        """Draw one class per row by numbers that belong to the rows."""
+        if self._by_table:
+            return sample_table(joint_codes(self.dataset), self._table, uniforms_of(draws))
+        drawn = np.empty(self.dataset.n_rows, smallest_unsigned(self.dataset.n_classes))
+        for start, block in self._numbered_blocks():
+            drawn[start : start + len(block)] = sample_rows(block, uniforms_of(draws[start : start + len(block)]))
+        return drawn
+
+    def round_by(self, draws: NDArray[np.int64], random_state: int) -> Array:
+        """Pick one class per row of a table of classes: whole counts for every cell, handed out in the order of the draws."""
+        data = self.dataset
+        if data.labels.is_soft or data.weight is not None:
+            found_instead = "probabilities" if data.labels.is_soft else "weighted rows"
+            raise ParameterError(
+                f"Rows are rounded by their keys where they are classes without weights, and these are {found_instead}.",
+                remedy="Leave key out, or use sample(key=...).",
+            )
+        whole = whole_counts(class_weights(data), self.channel, random_state)
+        found: NDArray[np.int64] | Search = Search.of(whole.reshape(-1, data.n_classes))
+        while isinstance(found, Search):
+            found = found.borders([found.look(joint_codes(data), draws)])
+        return picked(joint_codes(data), draws, found)
 
     def round(self, rng: np.random.Generator) -> Array:
         """Pick one class per row so that group means stay as close to the optimum as whole rows allow."""

@@ -139,7 +139,8 @@ def solve(
     """
     plan = exact_plan(problem, oracle, samples, tol)
     if start is not None:
-        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), dearest=problem.dearest), tol, _PATIENCE)], plan)
+        sample = None if samples is None else samples[1]
+        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), sample, dearest=problem.dearest), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits())

@@ -66,7 +66,7 @@ class Table(ABC):
             if name not in self.names:
                 raise ParameterError(
                     f"{self.name} has no column {name!r} ({what}).",
-                    remedy=did_you_mean(name, self.names) or f"Its columns are {_listed(self.names)}.",
+                    remedy=did_you_mean(name, self.names) or f"Its columns are {listed_names(self.names)}.",
                     column=name,
                     columns=self.names,
                 )
@@ -98,6 +98,7 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(repr(folded[each]) for each in close)}?" if close else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
+    """Write names in a row, the first dozen of them."""
     shown = ", ".join(map(repr, names[:_MOST_NAMED]))
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"

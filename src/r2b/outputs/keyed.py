@@ -1,0 +1,180 @@
+"""One random number per row that follows from the row's key and the seed alone: not from its place, its block or who walks it.
+
+The number has 53 bits, so that it is a float in [0, 1) as well as an integer that can be compared exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.errors import InputError, MissingValueError, ParameterError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Words = NDArray[np.uint64]
+
+BITS = 53
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
+
+
+def row_numbers(first: int, n_rows: int) -> Words:
+    """Give the keys of rows that are told apart by their place.
+
+    Examples
+    --------
+    >>> row_numbers(3, 2)
+    array([3, 4], dtype=uint64)
+    """
+    return np.arange(first, first + n_rows, dtype=np.uint64)
+
+
+def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
+    """Give one 64-bit word per row for the columns that tell rows apart.
+
+    Equal keys give equal words in every library and integer width. Text is hashed, so that two of a billion different keys may share a
+    word; nothing depends on them but a random number.
+
+    Parameters
+    ----------
+    columns : sequence of array-like
+        Integers, text, dates, moments or booleans: NumPy, pandas, polars, pyarrow, lists.
+    names : sequence of str
+        For errors.
+
+    Raises
+    ------
+    MissingValueError
+        A row has no key.
+    InputError
+        A column holds other things, such as decimal numbers.
+
+    Examples
+    --------
+    >>> key_words([[7, 8]], ["id"]), key_words([np.array([7, 8], np.int8)], ["id"])
+    (array([7, 8], dtype=uint64), array([7, 8], dtype=uint64))
+    """
+    words = [_words(column, name) for column, name in zip(columns, names, strict=True)]
+    if len(words) == 1:
+        return words[0]
+    mixed = np.zeros(len(words[0]), np.uint64)
+    for word in words:  # the order of the columns counts
+        mixed = _mixed(mixed + word)
+    return mixed
+
+
+def draws_of(words: Words, random_state: int) -> NDArray[np.int64]:
+    """Give a random number of 53 bits for each key.
+
+    Examples
+    --------
+    >>> draws_of(row_numbers(0, 2), 0).tolist() == draws_of(row_numbers(1, 1), 0).tolist()
+    False
+    >>> draws_of(row_numbers(0, 2), 0)[1:] == draws_of(row_numbers(1, 1), 0)
+    array([ True])
+    """
+    if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool) or not 0 <= int(random_state) < 2**63:
+        raise ParameterError(
+            f"random_state is {random_state!r}.",
+            remedy="Pass a whole number of 0 or more: rows that live elsewhere are drawn by it and their keys.",
+            random_state=random_state,
+        )
+    seed = _mixed(np.array([int(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
+    spread = _mixed(_mixed(words) ^ seed)
+    return (spread >> np.uint64(64 - BITS)).astype(np.int64)
+
+
+def uniforms_of(draws: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give draws as numbers in [0, 1), without rounding."""
+    return np.asarray(draws * 2.0**-BITS, np.float64)
+
+
+def _mixed(words: Words) -> Words:
+    # The finaliser of splitmix64: every bit of the input moves every bit of the output.
+    words = words + _GOLDEN
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def _words(column: Any, name: str) -> Words:
+    values = _of_arrow(column, name) if _is_arrow(column) else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    kind = values.dtype.kind
+    if kind in "mM":
+        missing = np.isnat(values)
+        _refuse_missing(missing, name)
+        unit = "M8[ns]" if kind == "M" else "m8[ns]"
+        return np.asarray(values.astype(unit).astype(np.int64).view(np.uint64))
+    if kind in "iub":
+        return np.asarray(values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64))
+    if kind in "OSU":
+        return _text_words(values, name)
+    raise InputError(
+        f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart.",
+        remedy="Name columns of whole numbers, text or dates.",
+        column=name,
+        dtype=str(values.dtype),
+    )
+
+
+def _is_arrow(column: Any) -> bool:
+    return type(column).__module__.partition(".")[0] == "pyarrow"
+
+
+def _of_arrow(column: Any, name: str) -> Array:
+    if column.null_count:
+        _refuse_missing(np.array(column.is_null().to_pylist(), bool), name)
+    return np.asarray(column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False))
+
+
+def _refuse_missing(missing: Array, name: str) -> None:
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise MissingValueError(
+            f"Row {row} has no value of the key{f' {name!r}' if name else ''}.",
+            remedy="Name columns that tell every row apart, or fill the gap.",
+            column=name,
+            row=row,
+        )
+
+
+def _text_words(values: Array, name: str) -> Words:
+    out = np.empty(len(values), np.uint64)
+    for start in range(0, len(values), _TEXT_ROWS):
+        part = values[start : start + _TEXT_ROWS].tolist()
+        out[start : start + len(part)] = _hashed([_bytes(value, name, start + place) for place, value in enumerate(part)])
+    return out
+
+
+def _bytes(value: Any, name: str, row: int) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return b"%d" % int(value)
+    if value is None or value != value:
+        _refuse_missing(np.arange(row + 1) == row, name)
+    if isinstance(value, float):
+        raise InputError(
+            f"Row {row} of the key {name!r} is {value!r}.", remedy="Name columns of whole numbers, text or dates.", column=name, row=row
+        )
+    return str(value).encode()
+
+
+def _hashed(texts: list[bytes]) -> Words:
+    """Hash byte strings, all at once: a random word for each (byte, place), added up."""
+    lengths = np.array([len(text) for text in texts], np.int64)
+    joined = np.frombuffer(b"".join(texts), np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(len(joined), dtype=np.int64) - np.repeat(starts, lengths)
+    words = _mixed(joined.astype(np.uint64) + np.uint64(256) * place.astype(np.uint64))
+    sums = np.zeros(len(texts), np.uint64)
+    some = lengths > 0
+    if some.any():
+        sums[some] = np.add.reduceat(words, starts[some])
+    return _mixed(sums + lengths.astype(np.uint64))

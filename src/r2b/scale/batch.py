@@ -1,0 +1,135 @@
+"""A batch of rows on its way through: Arrow columns, and where they come from, so that an error can say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from r2b.errors import InputError, ProbabilityError, R2BError
+from r2b.tables.arrow import pyarrow
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows.
+
+    Attributes
+    ----------
+    record : pyarrow.RecordBatch
+    first : int
+        Number of the first row in the table where rows have an order, else in its place.
+    place : str
+        Where the rows are, such as "part-1.parquet, row group 3"; empty for a table of one piece.
+    offset : int
+        Number of the first row within the place.
+    """
+
+    record: Any
+    first: int = 0
+    place: str = ""
+    offset: int = 0
+
+    def __len__(self) -> int:
+        return int(self.record.num_rows)
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns by name; a name that comes twice is not asked for."""
+        return dict(zip(self.record.schema.names, self.record.columns, strict=True))
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Let errors about a row of this batch say where it is."""
+        try:
+            yield
+        except InputError as error:
+            raise placed_error(error, self) from error
+
+
+def placed_error(error: InputError, batch: Batch) -> R2BError:
+    """Give the same error with the place of the batch, and its row in the table."""
+    facts: dict[str, Any] = dict(error.facts)
+    row = facts.get("row")
+    where = batch.place or "the table"
+    if isinstance(row, int):
+        where += f", row {batch.offset + row}"
+        facts["row"] = batch.first + row
+        facts["row_in_place"] = batch.offset + row
+    facts["place"] = batch.place
+    problem = error.problem if row is None else error.problem.replace(f"ow {row} ", f"ow {batch.first + row} ", 1)
+    return type(error)(f"In {where}: {problem}", remedy=error.remedy, **facts)
+
+
+def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
+    """Give a column of lists of numbers as a matrix, without a copy where the lists lie side by side.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        Of lists of any kind.
+    n_classes : int, optional
+        Numbers that each list must have; those of the first by default.
+
+    Raises
+    ------
+    ProbabilityError
+        A list is missing or has another length.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> lists_to_matrix(pyarrow.array([[0.25, 0.75], [1.0, 0.0]]))
+    array([[0.25, 0.75],
+           [1.  , 0.  ]])
+    """
+    arrow = pyarrow()
+    compute = _compute()
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise ProbabilityError(f"Row {row} has no list of probabilities.", remedy="Fill or drop such rows.", row=row)
+    lengths = np.asarray(compute.list_value_length(column).to_numpy(zero_copy_only=False))
+    wanted = int(lengths[0]) if n_classes is None else n_classes
+    wrong = np.flatnonzero(lengths != wanted)
+    if len(wrong):
+        row = int(wrong[0])
+        raise ProbabilityError(
+            f"Row {row} has a list of {int(lengths[row])} probabilities, not {wanted}.",
+            remedy="Give every row one probability per class, in the same order.",
+            row=row,
+            length=int(lengths[row]),
+            n_classes=wanted,
+        )
+    values = column.flatten()
+    if values.null_count:
+        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(wanted, 1)
+        raise ProbabilityError(f"Row {row} has a missing probability.", remedy="Fill or drop such rows.", row=row)
+    if not arrow.types.is_floating(values.type):
+        values = values.cast(arrow.float64())
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
+
+
+def _compute() -> Any:
+    import importlib
+
+    return importlib.import_module("pyarrow.compute")
+
+
+def in_batches(record: Any, size: int, first: int = 0, place: str = "") -> Iterator[Batch]:
+    """Cut a record batch or a table into batches of at most ``size`` rows."""
+    pieces: Sequence[Any] = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
+    done = 0
+    for piece in pieces:
+        for start in range(0, max(piece.num_rows, 1), size):
+            part = piece.slice(start, size)
+            yield Batch(part, first + done, place, done)
+            done += part.num_rows
+
+
+Work = Callable[[Batch], Any]

@@ -1,0 +1,161 @@
+"""Fair labels of a table that lives elsewhere: the prices and their proof are here, the labels leave with the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b.errors import ParameterError, RowsUnavailableError
+from r2b.inputs import Dataset
+from r2b.merge import class_weights
+from r2b.outputs.counted import Search, whole_counts
+from r2b.scale.choice import Choice, names_of, refuse_columns
+from r2b.scale.decode import Decode
+from r2b.scale.relabel import Form, Look, Relabel, new_names
+from r2b.scale.source import Source
+from r2b.solution import FairLabels
+from r2b.solution.changes import Change, largest_changes
+from r2b.solution.rows import FairRows
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FairTable(FairLabels):
+    """Fair labels of a scanned table.
+
+    All that :class:`r2b.FairLabels` says of prices and proof holds here; labels leave through :meth:`frame` and :meth:`write`.
+
+    Attributes
+    ----------
+    source : Source
+    choice : Choice
+    counted : Dataset or None
+        Class labels, counted: one row per combination of values.
+    normalize : bool
+    """
+
+    source: Source | None = field(default=None, repr=False)
+    choice: Choice | None = field(default=None, repr=False)
+    counted: Dataset | None = field(default=None, repr=False)
+    normalize: bool = False
+
+    def frame(self, form: Form = "soft", *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Any:
+        """Give the table with its fair labels in new columns, of the kind that came in.
+
+        Parameters
+        ----------
+        form : {"soft", "round", "sample", "expand"}
+            As the methods of these names of :class:`r2b.FairLabels`.
+        random_state : int
+            For "round" and "sample". The draw of a row follows from this number and the row's key; not from partitions or threads.
+        key : str or list of str, optional
+            Columns that tell rows apart, for "round" and "sample". A table whose rows have an order needs none: their place is their key.
+        new_column : str, optional
+            Name of the new column, or what new names begin with; "<label>_fair" by default.
+
+        Returns
+        -------
+        frame
+            For files, an iterator of Arrow batches.
+
+        Notes
+        -----
+        "round" of class labels without weights gives every class of every cell its fair number of rows, rounded up or down: over the whole
+        table. Probabilities and weighted rows are rounded batch by batch, and each batch keeps this to within a row (of weighted rows, to
+        within L - 1 of the heaviest).
+        """
+        relabel = self.relabel(form, random_state=random_state, key=key, new_column=new_column)
+        return self._source.frame(relabel)
+
+    def write(
+        self,
+        path: str | PathLike[str],
+        form: Form = "soft",
+        *,
+        random_state: int = 0,
+        key: Any = None,
+        new_column: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write the table with its fair labels, in the format it came in; a folder as a folder.
+
+        Parameters
+        ----------
+        path : path-like
+            Must not be there, unless ``force``. It appears whole or not at all.
+        form, random_state, key, new_column
+            As for :meth:`frame`.
+        force : bool
+            Replace what is there.
+        """
+        relabel = self.relabel(form, random_state=random_state, key=key, new_column=new_column)
+        self._source.write(relabel, fspath(path), force=force)
+
+    def relabel(self, form: Form, *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Relabel:
+        """Give what makes the new columns of a batch; for "round" this takes a pass over the rows."""
+        source, choice = self._source, self._choice
+        if form not in get_args(Form):
+            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
+        keys = names_of(key, "key")
+        drawn = form in ("round", "sample")
+        if drawn and not keys and not source.ordered:
+            raise ParameterError(
+                f"The rows of {source.name} have no order, so that nothing tells them apart for {form!r}.",
+                remedy="Name columns that do, such as key='id'; the same keys then always get the same labels.",
+                form=form,
+            )
+        refuse_columns(source.names, [("key", keys)], source.name)
+        names = new_names(form, new_column, choice, self.classes.tolist(), ordered=source.ordered)
+        _refuse_taken(names, source)
+        asked = Choice(choice.label, choice.soft, choice.sensitive, choice.control, choice.weight, keys if drawn else ())
+        decode = Decode(asked, self.schema, self.normalize)
+        whole = form == "round" and self.counted is not None and choice.weight is None
+        borders = self._borders(decode, random_state) if whole else None
+        return Relabel(decode, self._response(self.schema.layout), form, names, random_state, borders)
+
+    def _borders(self, decode: Decode, random_state: int) -> Integers:
+        assert self.counted is not None
+        counts = class_weights(self.counted, ignore_weight=True)
+        whole = whole_counts(counts, self.channel, random_state)
+        found: Integers | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
+        while isinstance(found, Search):
+            look = Look(decode, found, random_state)
+            found = found.borders(self._source.run(look.needed, look))
+        return found
+
+    def largest_changes(self, n: int = 10) -> list[Change]:
+        """List the heaviest flows from an old to a new label; for class labels only."""
+        if self.counted is None:
+            return []
+        return largest_changes(self.channel, class_weights(self.counted), self.cells, self.classes, n)
+
+    @property
+    def _source(self) -> Source:
+        assert self.source is not None
+        return self.source
+
+    @property
+    def _choice(self) -> Choice:
+        assert self.choice is not None
+        return self.choice
+
+    def _rows(self) -> FairRows:
+        raise RowsUnavailableError(
+            f"The rows of {self._source.name} are not in memory.",
+            remedy="Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are.",
+        )
+
+
+def _refuse_taken(names: tuple[str, ...], source: Source) -> None:
+    taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
+    if taken is not None:
+        raise ParameterError(
+            f"The new column {taken!r} would have the name of a column of {source.name}.",
+            remedy="Choose another name with new_column=...",
+            column=taken,
+        )

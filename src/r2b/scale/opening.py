@@ -1,0 +1,83 @@
+"""Tell what kind of table was handed in, without importing a library that is not there already."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+from r2b.errors import ParameterError
+from r2b.scale.scan import Scan
+from r2b.scale.source import Source
+
+
+def scan(data: Any, **options: Any) -> Scan:
+    """Open a table where it lives: files, lazy frames, Spark and Dask.
+
+    Nothing is read but names and types. :meth:`Scan.debias` and :meth:`Scan.audit` then take columns by name.
+
+    Parameters
+    ----------
+    data : path, pattern, list of paths, or frame
+        A Parquet, Arrow, CSV or TSV file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
+        Spark or Dask DataFrame; a pyarrow Table.
+    **options
+        For files, how they are read: ``format``, ``delimiter``.
+
+    Returns
+    -------
+    Scan
+
+    Raises
+    ------
+    ParameterError
+        It is none of these, or the files are not there.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+    >>> fair = scan(people).debias("job", sensitive_features="sex", epsilon=0.1)
+    >>> fair.status.value, round(fair.certificate.parity_before, 2), round(fair.certificate.parity, 2)
+    ('solved', 0.5, 0.1)
+    """
+    return Scan(_source(data, options))
+
+
+def _source(data: Any, options: dict[str, Any]) -> Source:
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, (str, PathLike)) or (isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)):
+        source: Source = import_module("r2b.scale.files").FileSource.open(data, **options)
+        return source
+    if options:
+        raise ParameterError(
+            f"{', '.join(map(repr, options))} says how files are read, and this is a {_kind(data)}.", remedy="Leave it out.", **options
+        )
+    for library, module, kinds in _FRAMES:
+        loaded = sys.modules.get(library)
+        if loaded is not None and type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds:
+            found: Source = import_module(f"r2b.scale.{module}").open_source(data)
+            return found
+    raise ParameterError(
+        f"A {_kind(data)} is not a table that can be scanned.",
+        remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame or a pyarrow Table; "
+        "for arrays and frames in memory use r2b.debias(y, sensitive_features=...).",
+        kind=_kind(data),
+    )
+
+
+def _kind(data: Any) -> str:
+    return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+
+
+# Library, module of this room, and names of the types: told by name, so that no library is imported to ask.
+_FRAMES = (
+    ("pyarrow", "held", ("Table",)),
+    ("polars", "lazy_polars", ("LazyFrame",)),
+    ("duckdb", "lazy_duckdb", ("DuckDBPyRelation",)),
+    ("_duckdb", "lazy_duckdb", ("DuckDBPyRelation",)),
+    ("dask", "dask", ("DataFrame",)),
+    ("pyspark", "spark", ("DataFrame",)),
+)

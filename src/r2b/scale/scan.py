@@ -1,0 +1,233 @@
+"""The front door for tables that are not in memory: files, lazy frames, Spark and Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from r2b.auditing.facts import Audit
+from r2b.auditing.measure import audit_dataset, settled
+from r2b.errors import ParameterError
+from r2b.families import BoundName, Family, FamilyChoice, Request
+from r2b.families.request import AbsentGroups, SmallGroups, Target
+from r2b.inputs import Dataset, Schema, Vocabulary
+from r2b.job import Job, Objective, Settings
+from r2b.oracle.blocks import KernelChoice
+from r2b.scale.batch import lists_to_matrix
+from r2b.scale.choice import Choice, names_of, refuse_columns
+from r2b.scale.decode import Decode
+from r2b.scale.fair import FairTable
+from r2b.scale.solving import AT_HAND, solve_elsewhere
+from r2b.scale.source import Source
+from r2b.scale.tally import Tally, dataset_of, groups_of
+from r2b.solution import FairLabels
+from r2b.solvers import Progress
+
+_AUDITED_ENTRIES = 1 << 24  # probabilities are resampled row by row, in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A table to be audited or debiased where it lives; made by :func:`r2b.scan`.
+
+    Attributes
+    ----------
+    source : Source
+    """
+
+    source: Source
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.source.names
+
+    def debias(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        bound: BoundName = "range",
+        target: Target | None = None,
+        families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed",
+        missing: Literal["error", "group", "exclude"] = "error",
+        min_group_size: int = 0,
+        small_groups: SmallGroups = "error",
+        absent: AbsentGroups = "report",
+        sample_weight: str | None = None,
+        lam: float = 1.0,
+        objective: Objective = "distance",
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        tol: float = 1e-10,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        progress: Callable[[Progress], object] | None = None,
+        kernel: KernelChoice = "auto",
+        threads: int | None = None,
+        at_hand: int = AT_HAND,
+    ) -> FairTable:
+        """Find the closest labels in parity: :func:`r2b.debias` for columns of a table that lives elsewhere.
+
+        Parameters
+        ----------
+        label : str or list of str
+            One column of classes or of lists of probabilities, or one column of probabilities per class.
+        sensitive_features, control_features, sample_weight
+            Names of columns.
+        epsilon, bound, target, families, missing, min_group_size, small_groups, absent, lam, objective, costs, normalize, tol, max_iter
+            As for :func:`r2b.debias`.
+        time_limit, progress, kernel, threads
+            As for :func:`r2b.debias`.
+        at_hand : int
+            Probabilities only: how many numbers of the table are brought home as a sample, on which prices are first found. All rows where
+            there are no more. It changes the number of passes, never the answer.
+
+        Returns
+        -------
+        FairTable
+            Prices, status and certificate as always; labels leave through its ``frame`` and ``write``.
+
+        Notes
+        -----
+        Class labels take one pass that counts. Probabilities take one that counts cells, one that decodes, and a few over decoded blocks.
+        """
+        request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
+        settings = Settings(lam, objective, tol, max_iter, time_limit, progress, "auto", kernel, threads)
+        choice = self._choice(label, sensitive_features, control_features, sample_weight)
+        if not choice.soft:
+            counted = self._counted(choice, request)
+            solved: FairLabels = Job.of(counted, request, settings, costs).solve()
+            return _table(solved, self.source, choice, counted, normalize)
+        if costs is not None:
+            raise ParameterError(
+                "Costs of changing probabilities are computed row by row, which is done in memory only.",
+                remedy="Leave costs out, or read the table and use r2b.debias.",
+            )
+        return _table(self._soft(choice, request, settings, normalize, at_hand), self.source, choice, None, normalize)
+
+    def audit(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
+        missing: Literal["error", "group", "exclude"] = "error",
+        sample_weight: str | None = None,
+        min_group_size: int = 0,
+        small_groups: SmallGroups = "error",
+        absent: AbsentGroups = "report",
+        n_permutations: int = 200,
+        n_boot: int = 500,
+        level: float = 0.95,
+        random_state: int = 0,
+        n_largest: int = 10,
+    ) -> Audit:
+        """Measure how far labels are from parity: :func:`r2b.audit` for columns of a table that lives elsewhere.
+
+        Parameters
+        ----------
+        label, sensitive_features, control_features, sample_weight
+            Names of columns, as for :meth:`debias`.
+        families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level, random_state, n_largest
+            As for :func:`r2b.audit`.
+
+        Notes
+        -----
+        Class labels are counted in one pass, also with weights as long as few of them differ. Probabilities are resampled row by row: they
+        are brought into memory, and refused where they are too many for it.
+        """
+        draws, request = settled(
+            n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
+        )
+        choice = self._choice(label, sensitive_features, control_features, sample_weight)
+        data = self._counted(choice, request, apart=True) if not choice.soft else self._gathered(choice, request)
+        return audit_dataset(data, request, draws, int(n_largest))
+
+    def _choice(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> Choice:
+        labels = names_of(label, "label")
+        parts = {"sensitive_features": names_of(sensitive, "sensitive_features"), "control_features": names_of(control, "control_features")}
+        chosen = [("label", labels), *parts.items(), ("sample_weight", names_of(weight, "sample_weight"))]
+        for argument in ("label", "sensitive_features"):
+            if not dict(chosen)[argument]:
+                raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
+        refuse_columns(self.names, chosen, self.source.name)
+        soft = len(labels) > 1 or self.source.list_length(labels[0]) is not None
+        return Choice(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
+
+    def _counted(self, choice: Choice, request: Request, *, apart: bool = False) -> Dataset:
+        keys, weight = [choice.label[0], *choice.attributes], choice.weight
+        if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
+            keys.append(weight)
+        tally = self.source.tally(keys, weight)
+        self._refuse_missing(tally, [choice.label[0]])
+        if request.missing == "error":
+            self._refuse_missing(tally, choice.attributes)
+        return dataset_of(tally, choice, missing=request.missing, fewest_classes=1 if apart else 2)
+
+    def _refuse_missing(self, tally: Tally, columns: Sequence[str]) -> None:
+        for name in columns:
+            if tally.columns[name].is_null(nan_is_null=True).to_pylist().count(True):
+                self.source.refuse_missing(name)
+
+    def _soft(self, choice: Choice, request: Request, settings: Settings, normalize: bool, at_hand: int) -> FairLabels:
+        tally = self.source.tally(choice.attributes, choice.weight)
+        if request.missing == "error":
+            self._refuse_missing(tally, choice.attributes)
+        groups, cell_weight = groups_of(tally, choice, missing=request.missing)
+        schema = Schema(
+            self._classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
+        )
+        with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
+            return solve_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand)
+
+    def _classes(self, choice: Choice) -> Vocabulary:
+        names = np.array(choice.label)
+        length = self.source.list_length(choice.label[0]) if choice.listed else None
+        classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
+        if len(classes) < 2:
+            raise ParameterError("The lists of probabilities have one entry.", remedy="Give one probability per class.", n_classes=1)
+        return classes
+
+    def _gathered(self, choice: Choice, request: Request) -> Dataset:
+        """Bring a table of probabilities into memory."""
+        from r2b.inputs.dataset import assemble
+        from r2b.tables.arrow import pyarrow
+
+        arrow = pyarrow()
+        parts, entries = [], 0
+        for batch in self.source.batches(choice.used):
+            width = self.source.list_length(choice.label[0]) if choice.listed else len(choice.label)
+            entries += len(batch) * (width or 1)
+            if entries > _AUDITED_ENTRIES:
+                raise ParameterError(
+                    f"{self.source.name} has more than {_AUDITED_ENTRIES:,} probabilities, and they are resampled row by row in memory.",
+                    remedy="Audit a sample of the rows, or debias with epsilon=1: its certificate has the parity of all rows.",
+                )
+            parts.append(batch.record)
+        table = arrow.Table.from_batches(parts).combine_chunks()
+        columns = {name: table.column(name) for name in choice.used}
+        y: Any = {name: columns[name] for name in choice.label}
+        if choice.listed:
+            y = lists_to_matrix(columns[choice.label[0]].combine_chunks())
+        return assemble(
+            y,
+            **choice.features(columns),
+            sample_weight=None if choice.weight is None else columns[choice.weight],
+            fewest_classes=2,
+            missing=request.missing,
+            weightless="allow",
+        )
+
+
+def _table(solved: FairLabels, source: Source, choice: Choice, counted: Dataset | None, normalize: bool) -> FairTable:
+    kept = {each.name: getattr(solved, each.name) for each in fields(FairLabels)}
+    made = FairTable(**kept, source=source, choice=choice, counted=counted, normalize=normalize)
+    return replace(made, dataset=None)

@@ -1,0 +1,98 @@
+"""Where a table lives. A source can count equal rows, run work on batches, keep coded blocks, and leave with new columns.
+
+Everything follows from batches of Arrow columns; an engine that can count or keep blocks where its rows are does better.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from r2b.errors import InputError, MissingValueError
+from r2b.oracle import Blocks
+from r2b.scale.batch import Batch
+from r2b.scale.decode import Decode
+from r2b.scale.relabel import Relabel
+from r2b.scale.tally import Counter, Tally
+
+
+class Source(ABC):
+    """A table that is not in memory.
+
+    Attributes
+    ----------
+    name : str
+        How errors call it.
+    names : tuple of str
+        Of its columns.
+    ordered : bool
+        Whether its rows have an order that every pass meets again. If not, what is drawn for a row needs a key.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    ordered: bool
+
+    @abstractmethod
+    def list_length(self, column: str) -> int | None:
+        """Give the number of entries of the lists in a column, from its first row; None where it holds no lists."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Give the rows in order, some columns of them, a batch at a time."""
+
+    def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
+        """Run work on every batch; results come in the order of the batches."""
+        return (work(batch) for batch in self.batches(columns))
+
+    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
+        """Count the rows of every combination of values, and add up their weights."""
+        counter = Counter(keys, weight)
+        for batch in self.batches([*keys, *([] if weight is None or weight in keys else [weight])]):
+            counter.add(batch)
+        return counter.tally()
+
+    @abstractmethod
+    def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
+        """Keep the rows as coded blocks for several passes; what was made for them is gone at the end."""
+
+    @abstractmethod
+    def frame(self, relabel: Relabel) -> Any:
+        """Give the table with new columns, of the kind that came in."""
+
+    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
+        """Write the table with new columns to files."""
+        raise InputError(
+            f"{self.name} is not a file, so there is nothing that says how to write it.",
+            remedy="Take frame(...), which is of the kind that came in, and write that.",
+        )
+
+    def refuse_missing(self, column: str) -> None:
+        """Find a row without a value, and say where it is.
+
+        Raises
+        ------
+        MissingValueError
+            Always, unless no row lacks one after all.
+        """
+        for batch in self.batches([column]):
+            row = first_missing(batch.columns[column])
+            if row is not None:
+                with batch.placed():
+                    raise MissingValueError(
+                        f"Row {row} has no value in {column!r}.",
+                        remedy="Fill or drop such rows; attributes may also be read with missing='group' or 'exclude'.",
+                        column=column,
+                        row=row,
+                    )
+
+
+def first_missing(column: Any) -> int | None:
+    """Give the first row without a value: a null or a NaN."""
+    import numpy as np
+
+    gaps = np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+    found = np.flatnonzero(gaps)
+    return int(found[0]) if len(found) else None
