@@ -1,0 +1,160 @@
+"""Draw the pictures and fill in the tables of docs/planning.md from benchmarks/results/scale.json.
+
+``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would be written. The JSON is made by
+``make bench-scale``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "scripts")]
+
+from make_figures import line, picture, text  # noqa: E402 - after the path
+
+RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
+PAGE = ROOT / "docs" / "planning.md"
+IMAGES = ROOT / "docs" / "images"
+COLOURS = {"audit": "#eb6834", "debias": "#2a78d6", "count": "#6f6e68", "count and solve": "#2a78d6"}
+Points = dict[str, list[tuple[float, float]]]
+
+
+def logarithmic(title: str, under: str, points: Points, x_name: str) -> str:
+    """Draw seconds against something, both on logarithmic scales."""
+    width, height, left, top, panel_w, panel_h = 620, 400, 84, 78, 500, 250
+    xs, ys = ([pair[axis] for pairs in points.values() for pair in pairs] for axis in (0, 1))
+    lows, highs = zip(*((math.floor(math.log10(min(each))), math.ceil(math.log10(max(each)))) for each in (xs, ys)), strict=True)
+    if lows[0] == highs[0]:
+        highs = (highs[0] + 1, highs[1])
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        across = (math.log10(x) - lows[0]) / (highs[0] - lows[0])
+        up = (math.log10(y) - lows[1]) / max(highs[1] - lows[1], 1)
+        return left + panel_w * across, top + panel_h * (1 - up)
+
+    body = [text(20, 32, title, "title"), text(20, 54, under)]
+    for power in range(lows[0], highs[0] + 1):
+        x, _ = at(10.0**power, 10.0 ** lows[1])
+        body += [line(x, top, x, top + panel_h, "grid"), text(x, top + panel_h + 18, _power(power), "small", "middle")]
+    for power in range(lows[1], highs[1] + 1):
+        _, y = at(10.0 ** lows[0], 10.0**power)
+        body += [line(left, y, left + panel_w, y, "grid"), text(left - 8, y + 4, f"{10.0**power:g} s", "small", "end")]
+    body.append(text(left + panel_w / 2, top + panel_h + 38, x_name, "small", "middle"))
+    for place, (name, pairs) in enumerate(points.items()):
+        colour = COLOURS[name]
+        spots = [at(*pair) for pair in pairs]
+        where = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
+        body.append(f'<polyline fill="none" stroke-width="2" stroke="{colour}" points="{where}"/>')
+        body += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in spots]
+        body += [f'<circle cx="{26 + 150 * place}" cy="{height - 18}" r="5" fill="{colour}"/>', text(38 + 150 * place, height - 14, name)]
+    return picture(width, height, title, body)
+
+
+def _power(power: int) -> str:
+    return f"{10**power:,}" if 0 <= power <= 9 else f"1e{power}"
+
+
+def figures(found: dict[str, Any]) -> dict[str, str]:
+    """Draw cost against rows, and against classes and groups."""
+    rows: Points = {name: [(each["rows"], each[name]) for each in found["by_rows"]] for name in ("count", "audit", "debias")}
+    drawn = {
+        "scale-rows.svg": logarithmic("Seconds against rows", "One Parquet file, 16 classes, 5 groups; debias writes it.", rows, "rows")
+    }
+    n = found["by_size"][0]["rows"]
+    for kind, other in (("classes", ("groups", 5)), ("groups", ("classes", 16))):
+        mine = [each for each in found["by_size"] if each[other[0]] == other[1]]
+        pairs = sorted((each[kind], each["count_and_solve"]) for each in mine)
+        under = f"{n:,} rows in Parquet, {other[1]} {other[0]}: count, solve and certificate."
+        drawn[f"scale-{kind}.svg"] = logarithmic(f"Seconds against {kind}", under, {"count and solve": pairs}, kind)
+    return drawn
+
+
+def tables(found: dict[str, Any]) -> dict[str, list[str]]:
+    """Write the tables."""
+    large, soft = found["large"], found["soft"]
+    rows = large["rows"]
+    lines = ["| what | seconds | million rows a second | peak memory |", "| --- | --- | --- | --- |"]
+    words = {
+        "count": "DuckDB, `group by` and count",
+        "copy": "pyarrow, copy of the file",
+        "audit": "`r2b` audit",
+        "debias": "`r2b` debias, whole labels written",
+    }
+    for name, what in words.items():
+        one = large[name]
+        lines.append(f"| {what} | {one['seconds']:.1f} | {rows / one['seconds'] / 1e6:.1f} | {one['peak_bytes'] / 1e6:,.0f} MB |")
+    lines += [
+        "",
+        f"(audit + debias) / (count + copy) = **{large['ratio']:.2f}**. The file: {rows:,} rows, {large['file_bytes'] / 1e9:.2f} GB.",
+    ]
+    steps = [
+        f"{soft['rows']:,} x 16 float32 as lists in Parquet ({soft['file_bytes'] / 1e9:.2f} GB): {soft['seconds']:.1f} s, "
+        f"peak memory {soft['peak_bytes'] / 1e6:,.0f} MB, {soft['status']}, relative gap {abs(soft['gap']):.0e}."
+    ]
+    curve = ["| rows | count | audit | debias | peak memory |", "| --- | --- | --- | --- | --- |"]
+    for each in found["by_rows"]:
+        cells = " | ".join(f"{each[name]:.2f} s" for name in ("count", "audit", "debias"))
+        curve.append(f"| {each['rows']:,} | {cells} | {each['peak_bytes'] / 1e6:,.0f} MB |")
+    return {"large": lines, "soft": steps, "rows": curve, "plan": plan(found)}
+
+
+def plan(found: dict[str, Any]) -> list[str]:
+    """Work out what a hundred nodes would take."""
+    large, soft, cores = found["large"], found["soft"], found["environment"]["cores"]
+    rows, nodes, node_cores = 10**11, 100, 16
+    there = nodes * node_cores
+    lines = [
+        f"{rows:,} rows on {nodes} nodes of {node_cores} cores.",
+        "",
+        "| work | rows a second and core, here | seconds there | a node must read |",
+        "| --- | --- | --- | --- |",
+    ]
+    row_bytes = large["file_bytes"] / large["rows"]
+    works = [
+        ("classes: audit, count and draw chance", large["rows"], large["audit"]["seconds"], None),
+        ("classes: debias, count, solve and certificate", large["rows"], large["debias"]["count_and_solve"], None),
+        ("classes: write whole labels, all columns", large["rows"], large["debias"]["write"], row_bytes),
+        ("probabilities, 16 classes: decode, solve and certificate", soft["rows"], soft["seconds"], soft["file_bytes"] / soft["rows"]),
+    ]
+    for what, n, seconds, size in works:
+        rate = n / seconds / cores
+        time = rows / rate / there
+        need = "label and groups only" if size is None else f"{rows * size / nodes / time / 1e6:,.0f} MB/s"
+        lines.append(f"| {what} | {rate / 1e6:.2f} million | {time:,.0f} | {need} |")
+    return lines
+
+
+def page(words: str, found: dict[str, Any]) -> str:
+    """Put the tables between their marks."""
+    for name, lines in tables(found).items():
+        mark = re.compile(rf"(<!-- figures: {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+        body = "\n" + "\n".join(lines) + "\n\n"
+        words = mark.sub(lambda found, body=body: found[1] + body + found[2], words)  # type: ignore[misc]
+    return words
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write or check."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    check = parser.parse_args(arguments).check
+    found = json.loads(RESULTS.read_text())
+    made = {IMAGES / name: drawn for name, drawn in figures(found).items()} | {PAGE: page(PAGE.read_text(), found)}
+    stale = [path for path, content in made.items() if not path.exists() or path.read_text() != content]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is not what {RESULTS.name} gives", file=sys.stderr)
+        else:
+            path.write_text(made[path])
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
