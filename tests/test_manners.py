@@ -26,7 +26,8 @@ MAX_LINES = 400
 # A room imports only from rooms before it. A new room takes its place here.
 ORDER = ["errors", "compile", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate", "solvers"]
 ORDER += ["outputs", "solution", "metrics", "explained", "intervals", "chance", "performance", "theory", "datasets", "methods", "job"]
-ORDER += ["api", "questions", "auditing", "sklearn", "learners", "tables", "scale", "device", "report", "experiments", "app", "cli", "demo", "__main__"]
+ORDER += ["device", "api", "questions", "auditing", "sklearn", "learners", "tables", "scale", "report", "experiments", "app", "cli", "demo"]
+ORDER += ["__main__"]
 # Rooms that may know even less than their place allows: everything they may import.
 ONLY = {"metrics": {"errors", "inputs", "merge"}, "datasets": {"errors"}, "basis": {"errors", "inputs"}}
 # Rooms that must not know some room before them.
@@ -35,10 +36,11 @@ NEVER = {"outputs": {"solvers"}}
 ROW_WALKERS = {"compile", "lanes", "inputs", "merge", "oracle", "outputs", "solution", "metrics", "intervals", "performance", "methods"}
 ROW_WALKERS |= {"learners", "auditing", "scale", "device"}
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}
-OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "pyspark", "torch"}
+OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "distributed", "duckdb", "pyspark", "torch"}
+OPTIONAL |= {"triton"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
 # Rooms that only who has their library walks into: nothing else imports them, so they may import it at once.
-BRINGS = {"sklearn": {"sklearn"}, "app": {"starlette", "uvicorn"}}
+BRINGS = {"sklearn": {"sklearn"}, "app": {"starlette", "uvicorn"}, "device": {"torch"}}
 
 Rule = Callable[[str, ast.Module], list[str]]
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from r2b.errors import ParameterError
 from r2b.families import BoundName, Family, FamilyChoice, Request
 from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.job import Objective, Settings, open_job
@@ -14,6 +15,28 @@ from r2b.merge import MergeChoice
 from r2b.oracle.blocks import KernelChoice
 from r2b.solution import FairLabels
 from r2b.solvers import Progress
+
+
+def lives_on_a_device(y: Any) -> bool:
+    """Tell whether labels are an array on a GPU, without importing its library."""
+    library = type(y).__module__.partition(".")[0]
+    if library == "torch":
+        return bool(getattr(y, "is_cuda", False))
+    if library in ("jax", "jaxlib"):
+        return any(device.platform in ("gpu", "cuda") for device in y.devices())
+    return library == "cupy"
+
+
+def _on_device(arguments: dict[str, Any]) -> FairLabels:
+    from r2b.device import debias as debias_on_device
+
+    for name, usual in (("merge_rows", "auto"), ("kernel", "auto"), ("threads", None)):
+        if arguments.pop(name) != usual:
+            raise ParameterError(
+                f"{name} is given, but the labels are on a device, which has ways of its own.",
+                remedy=f"Leave {name} out, or move the labels to the host: y.cpu().numpy().",
+            )
+    return debias_on_device(arguments.pop("y"), **arguments)
 
 
 def debias(
@@ -47,7 +70,8 @@ def debias(
     Parameters
     ----------
     y : array-like of shape (N,) or (N, L)
-        Classes, or probabilities over L classes: NumPy, lists, pandas, Polars, pyarrow.
+        Classes, or probabilities over L classes: NumPy, lists, pandas, Polars, pyarrow. Tensors of PyTorch and arrays of CuPy and JAX that
+        are on a GPU are debiased there (:func:`r2b.device.debias`), and labels leave on it.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
         One attribute or several: a column, a frame, a dictionary of columns. A number that should not be cut into groups goes in as
         :class:`r2b.Continuous`, probabilities of belonging to groups as :class:`r2b.Membership`.
@@ -115,6 +139,8 @@ def debias(
     >>> fair.status.value
     'already fair'
     """
+    if lives_on_a_device(y):
+        return _on_device(locals())
     request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
     settings = Settings(lam, objective, tol, max_iter, time_limit, progress, merge_rows, kernel, threads)
     job = open_job(

@@ -1,0 +1,187 @@
+"""Rows on a device: which cell each is in, in which order they are walked, and samples of them.
+
+Nothing here looks at labels. Lanes depend on the cells alone and are added up in order, so the same rows give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Tensor = torch.Tensor
+
+_LANES = 1 << 14  # enough to fill any card several times over; each leaves one row of sums
+_FEWEST_ROWS = 16  # of a lane: below, its row of sums costs as much as its rows
+_FEW_CELLS = 64  # up to which a product with a table of ones is the fastest sum by cell
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(eq=False)
+class DeviceRows:
+    """The cells, weights and thresholds of rows on a device.
+
+    Attributes
+    ----------
+    cells : tensor of shape (n,), int64, int32, int16 or uint8
+        The cell of each row.
+    n_cells : int
+    counts : ndarray of shape (n_cells,)
+        Rows of each cell.
+    weight : tensor of shape (n,), float64, or None where each row weighs 1
+    """
+
+    cells: Tensor
+    n_cells: int
+    counts: NDArray[np.int64]
+    weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return int(self.cells.shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows live."""
+        return self.cells.device
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether rows come ordered by cell as they are."""
+        return self.n_cells == 1 or not bool((self.cells[1:] < self.cells[:-1]).any())
+
+    @cached_property
+    def order(self) -> Tensor | None:
+        """Row numbers ordered by cell, int32 where they fit; None where rows come in that order."""
+        if self.ordered:
+            return None
+        order = torch.sort(self.cells, stable=True).indices
+        return order.to(torch.int32) if len(self) < 2**31 else order
+
+    @cached_property
+    def levels(self) -> Tensor:
+        """The threshold of each row (by its place in the order) in the last pass, from which the next starts."""
+        # Zero is the threshold of a distribution itself, where a solve with lam = 1 begins.
+        return torch.zeros(len(self), dtype=torch.float64, device=self.device)
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Where each cell begins in the order, and where the last ends."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
+
+    @cached_property
+    def mass(self) -> Floats:
+        """Weight of the rows of each cell."""
+        if self.weight is None:
+            return self.counts.astype(np.float64)
+        return add_by_cell(self.weight[:, None], self.cells, self.n_cells)[:, 0].cpu().numpy()
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        """Stretches of rows of one cell each."""
+        each = max(_FEWEST_ROWS, -(-len(self) // _LANES))
+        parts = [np.arange(start, stop, each) for start, stop in zip(self.ends[:-1], self.ends[1:], strict=True)]
+        starts = np.concatenate(parts)
+        cells = np.repeat(np.arange(self.n_cells), [len(part) for part in parts])
+        stops = np.minimum(starts + each, self.ends[cells + 1])
+        table = torch.from_numpy(np.stack([starts, stops, cells])).to(self.device)
+        return Lanes(table, self.n_cells, starts, stops, cells)
+
+    def row_numbers(self, places: Tensor) -> Tensor:
+        """Give the rows at places of the order."""
+        return places if self.order is None else self.order[places].long()
+
+    def part(self, rows: slice) -> DeviceRows:
+        """Give some of the rows, with the same cells."""
+        cells = self.cells[rows]
+        counts = torch.bincount(cells.long(), minlength=self.n_cells).cpu().numpy()
+        return DeviceRows(cells, self.n_cells, counts, None if self.weight is None else self.weight[rows])
+
+    def sample(self, n_rows: int) -> tuple[Tensor, DeviceRows]:
+        """Take about ``n_rows`` rows, from each cell its share but no fewer than an even part, ordered by cell.
+
+        Rows are spread evenly over each cell with a fixed jitter: the same rows give the same sample, and no period in their order can
+        hide a part of them. A cell without sampled weight takes part with equal weights.
+
+        Returns
+        -------
+        numbers : tensor of int64
+        sample : DeviceRows
+            Its ``mass`` is that of the sample; means by cell need no other.
+        """
+        fewest = n_rows // (2 * self.n_cells) + 1
+        wanted = np.maximum((self.counts * (n_rows / max(len(self), 1))).astype(np.int64), fewest)
+        counts = np.minimum(self.counts, wanted)
+        cells = torch.repeat_interleave(torch.arange(self.n_cells, device=self.device), torch.tensor(counts, device=self.device))
+        table = np.stack([np.cumsum(counts) - counts, self.ends[:-1], self.counts / np.maximum(counts, 1)]).astype(np.float64)
+        first, begin, step = torch.from_numpy(table).to(self.device)[:, cells]
+        number = torch.arange(len(cells), dtype=torch.float64, device=self.device) - first
+        jitter = torch.frac(number * _GOLDEN)
+        places = (begin + torch.floor((number + jitter) * step)).long()
+        last = torch.from_numpy(self.ends[1:] - 1).to(self.device)[cells]
+        numbers = self.row_numbers(torch.minimum(places, last))
+        weight = None if self.weight is None else self._sampled_weight(self.weight[numbers], cells)
+        return numbers, DeviceRows(cells.to(self.cells.dtype), self.n_cells, counts, weight)
+
+    def _sampled_weight(self, weight: Tensor, cells: Tensor) -> Tensor:
+        heaviest = torch.zeros(self.n_cells, dtype=torch.float64, device=self.device).scatter_reduce_(0, cells, weight, "amax")
+        return torch.where(heaviest[cells] == 0, 1.0, weight)
+
+
+@dataclass(eq=False)
+class Lanes:
+    """Stretches of rows of one cell each; one program walks each of them.
+
+    Attributes
+    ----------
+    table : tensor of shape (3, n), int64
+        Where each starts and stops in the order, and its cell.
+    n_cells : int
+    starts, stops, cells : ndarray of shape (n,)
+        The same on the host.
+    """
+
+    table: Tensor
+    n_cells: int
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    cells: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.table.shape[1])
+
+    def parts(self, rows: int) -> Iterator[slice]:
+        """Cut the lanes into parts of at most this many rows, or of one lane."""
+        first = 0
+        while first < len(self):
+            last = max(first + 1, int(np.searchsorted(self.stops, self.starts[first] + rows, side="right")))
+            yield slice(first, last)
+            first = last
+
+    def by_cell(self, slots: Tensor) -> Tensor:
+        """Add up what the lanes left, in a fixed order."""
+        return add_by_cell(slots, self.table[2], self.n_cells, ordered=True)
+
+
+def add_by_cell(rows: Tensor, cells: Tensor, n_cells: int, *, ordered: bool = False) -> Tensor:
+    """Add up rows of float64 by cell, the same way every time; additions to an index come in any order on a GPU.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=torch.float64)
+    >>> add_by_cell(rows, torch.tensor([1, 0, 1]), 2).tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
+    """
+    wide = cells.long()
+    if n_cells <= _FEW_CELLS:
+        member = wide[None, :] == torch.arange(n_cells, device=cells.device)[:, None]
+        return member.double() @ rows
+    if not ordered:
+        wide, order = torch.sort(wide, stable=True)
+        rows = rows[order]
+    lengths = torch.bincount(wide, minlength=n_cells)
+    return torch.segment_reduce(rows.contiguous(), "sum", lengths=lengths, axis=0)

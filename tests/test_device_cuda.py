@@ -1,0 +1,130 @@
+"""The fused kernels against the host: on a CUDA device, or in Triton's interpreter (TRITON_INTERPRET=1) where there is none."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from device_rows import disagreement, soft_rows, two_oracles  # noqa: E402
+
+import r2b  # noqa: E402
+import r2b.device  # noqa: E402
+from r2b.device.arrays import room_on  # noqa: E402
+from r2b.errors import InputError  # noqa: E402
+
+CUDA = torch.cuda.is_available()
+INTERPRETED = importlib.util.find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") == "1"
+on_cuda = pytest.mark.skipif(not CUDA, reason="no CUDA device")
+DEVICE = "cuda" if CUDA and not INTERPRETED else "cpu"
+
+SHAPES = [(300, 5, 3), (257, 100, 4), (150, 2, 70), (40, 200, 2), (30, 1000, 2), (12, 3000, 2)]
+
+
+@pytest.mark.skipif(not (CUDA or INTERPRETED), reason="no CUDA device")
+@pytest.mark.parametrize(("n_rows", "n_classes", "n_groups"), SHAPES)
+@pytest.mark.parametrize(("dtype", "weighted", "lam"), [("float64", True, 1.0), ("float32", False, 1.0), ("float32", True, 0.3)])
+def test_the_fused_kernels_answer_as_the_rows_in_memory_do(
+    n_rows: int, n_classes: int, n_groups: int, dtype: str, weighted: bool, lam: float
+) -> None:
+    y, groups = soft_rows(n_rows, n_classes, n_groups, dtype=dtype)
+    y[3] = np.eye(n_classes, dtype=dtype)[1]
+    weight = np.random.default_rng(1).random(n_rows) + 0.1 if weighted else None
+    host, there = two_oracles(y, groups, weight, kernel="triton", device=DEVICE)
+    for size in (0.1, 3.0, 0.0):  # thresholds of one pass are the start of the next, however far they are from it
+        prices = size * np.random.default_rng(2).standard_normal((n_groups, n_classes))
+        found = disagreement(host, there, prices, lam)
+        loose = 1e-12 if dtype == "float64" else 1e-5
+        assert found.pop("curvature") <= loose
+        assert found.pop("fold") <= loose
+        assert max(found.values()) <= 1e-12, found
+
+
+@on_cuda
+@pytest.mark.parametrize("kernel", ["triton", "torch"])
+def test_prices_on_the_card_are_those_of_the_host(kernel: Any) -> None:
+    y, groups = soft_rows(60_000, 60, 3, dtype="float32")
+    host = r2b.debias(y, sensitive_features=groups, epsilon=0.01)
+    asked = {"sensitive_features": torch.from_numpy(groups).cuda(), "epsilon": 0.01}
+    runs = [r2b.device.debias(torch.from_numpy(y).cuda(), **asked, kernel=kernel) for _ in range(2)]
+    assert runs[0].status.ok
+    assert runs[0].certificate.holds
+    assert np.abs(runs[0].prices - host.prices).max() <= 1e-5
+    assert (runs[0].prices == runs[1].prices).all()
+    assert runs[0].soft_labels.is_cuda
+    assert np.abs(runs[0].soft_labels.cpu().numpy() - host.soft_labels).max() <= 1e-5
+
+
+@on_cuda
+def test_many_classes_that_all_take_part_are_solved_on_the_card() -> None:
+    y, groups = soft_rows(20_000, 300, 3)
+    fair = r2b.device.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
+    assert fair.status.ok
+    assert fair.certificate.parity <= 1e-9
+
+
+@on_cuda
+@pytest.mark.parametrize("pinned", [False, True])
+def test_batches_brought_to_the_card_have_the_prices_of_the_whole(pinned: bool) -> None:
+    y, groups = soft_rows(30_000, 40, 3, dtype="float32")
+    asked = {"sensitive_features": groups, "epsilon": 0.01}
+    there = torch.from_numpy(y).pin_memory() if pinned else torch.from_numpy(y)
+    cut = r2b.device.debias(there, **asked, device="cuda", batch_rows=3001)
+    whole = r2b.device.debias(torch.from_numpy(y).cuda(), **asked)
+    assert cut.status.ok
+    assert np.abs(cut.prices - whole.prices).max() <= 1e-9
+    assert cut.soft_labels.device.type == "cpu"
+    assert torch.allclose(cut.soft_labels, whole.soft_labels.cpu(), atol=1e-8, rtol=0)
+
+
+@on_cuda
+def test_outputs_stay_on_the_card() -> None:
+    y, groups = soft_rows(2000, 4, 2)
+    fair = r2b.device.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.01)
+    given = [fair.soft_labels, fair.sample(0), fair.round(0), *fair.expand()]
+    assert all(each.is_cuda for each in given)
+    classes = r2b.device.debias(fair.round(0), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
+    assert classes.soft_labels.is_cuda
+
+
+@on_cuda
+@pytest.mark.parametrize("library", ["cupy", "jax.numpy"])
+def test_arrays_of_other_libraries_come_back_as_they_came(library: str) -> None:
+    arrays = pytest.importorskip(library)
+    y, groups = soft_rows(500, 4, 2, dtype="float32")
+    there = arrays.asarray(y)
+    fair = r2b.device.debias(there, sensitive_features=arrays.asarray(groups.astype(np.int32)), epsilon=0.01)
+    host = r2b.debias(y, sensitive_features=groups, epsilon=0.01)
+    soft = fair.soft(np.float32)
+    assert type(soft) is type(there)
+    assert np.abs(np.asarray(soft.get() if hasattr(soft, "get") else soft) - host.soft_labels).max() <= 1e-5
+
+
+@on_cuda
+def test_arguments_of_two_devices_are_brought_together_or_refused() -> None:
+    y, groups = soft_rows(500, 4, 2)
+    fair = r2b.device.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups), epsilon=0.01)
+    assert fair.soft_labels.is_cuda
+
+
+@on_cuda
+def test_a_card_that_is_full_is_named_with_the_way_out() -> None:
+    with pytest.raises(InputError, match=r"do not fit on cuda:0: CUDA out of memory.*in batches"), room_on(torch.device("cuda:0")):
+        torch.empty(1 << 46, device="cuda:0")
+
+
+@on_cuda
+def test_rows_that_begin_anywhere_are_read_right() -> None:
+    y, groups = soft_rows(500, 12, 3, dtype="float32")
+    asked = {"sensitive_features": torch.from_numpy(groups).cuda(), "epsilon": 0.01}
+    expected = r2b.device.debias(torch.from_numpy(y).cuda(), **asked).prices
+    for offset, width in ((1, 17), (0, 16), (3, 15), (4, 20)):
+        room = torch.full((501, width), torch.nan, device="cuda")
+        there = room[1:, offset : offset + 12]
+        there.copy_(torch.from_numpy(y))
+        assert np.abs(r2b.device.debias(there, **asked).prices - expected).max() <= 1e-12
