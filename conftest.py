@@ -16,6 +16,7 @@ NEEDS = {
     "src/r2b/device/kernels.py": ["torch", "triton"],
     "src/r2b/scale": ["pyarrow"],
     "src/r2b/scale/dask.py": ["dask", "distributed"],
+    "src/r2b/scale/dask_parts.py": ["pandas", "pyarrow"],
     "src/r2b/scale/lazy_duckdb.py": ["duckdb"],
     "src/r2b/scale/lazy_polars.py": ["polars"],
     "src/r2b/scale/spark.py": ["pyspark"],

@@ -82,7 +82,20 @@ def run(block: Block, names: dict[str, Any], page: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_run_and_show_what_they_say(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = blocks_of(page.read_text(encoding="utf-8"))
-    for library in ("pandas", "polars", "pyarrow", "scipy", "sklearn", "lightgbm", "xgboost", "torch", "imblearn", "fairlearn"):
+    for library in (
+        "pandas",
+        "polars",
+        "pyarrow",
+        "scipy",
+        "sklearn",
+        "lightgbm",
+        "xgboost",
+        "torch",
+        "imblearn",
+        "fairlearn",
+        "duckdb",
+        "dask",
+    ):
         if any(re.search(rf"(import|from) {library}|as_frame=\"{library}\"|learners\.{library}", block.source) for block in blocks):
             pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.errors import InputError
 from r2b.inputs.integers import smallest_unsigned
 from r2b.outputs.keyed import BITS
 from r2b.outputs.rounding import round_table
@@ -27,6 +28,7 @@ Found = tuple[Integers, Integers, Integers]
 
 _MOST_BINS = 12  # bits of a draw that its bin is told by, where pairs are few
 _BIN_ENTRIES = 1 << 20
+_SHARED = 0.01  # draws that coincide: far more than chance makes of different keys, even of billions
 _DEVIATIONS = 8.0  # half the width of a window, in standard deviations of the border
 
 
@@ -107,6 +109,7 @@ class Search:
         pair, draw = np.concatenate(pairs), np.concatenate(draws)
         order = np.lexsort((draw, pair))
         pair, draw = pair[order], draw[order]
+        _refuse_shared(int(((np.diff(pair) == 0) & (np.diff(draw) == 0)).sum()), len(draw))
         borders = np.where(self.ends > 0, np.int64(1) << BITS, np.int64(0))
         missed = np.zeros_like(self.wanted)
         starts = np.searchsorted(pair, np.arange(len(self.ends) + 1))
@@ -121,6 +124,17 @@ class Search:
             inside = int(np.searchsorted(mine, np.int64(here) << (BITS - self.bits)))
             borders[one, border] = mine[inside + end - before]
         return Search(self.ends, self.rows, self.bits, self.wanted | missed) if missed.any() else borders
+
+
+def _refuse_shared(n_shared: int, n_seen: int) -> None:
+    """Refuse keys that many rows share: they would all get the same new class, and counts could not be kept."""
+    if n_shared > _SHARED * n_seen:
+        raise InputError(
+            f"Of {n_seen:,} rows that were looked at, {n_shared:,} have a key that another row of their group and class has too.",
+            remedy="Name columns that tell every row apart, such as key='id' or key=['person', 'year'].",
+            n_shared=n_shared,
+            n_seen=n_seen,
+        )
 
 
 def picked(pairs: Array, draws: Integers, borders: Integers) -> Array:

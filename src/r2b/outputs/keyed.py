@@ -6,6 +6,7 @@ The number has 53 bits, so that it is a float in [0, 1) as well as an integer th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,7 @@ def _mixed(words: Words) -> Words:
 
 def _words(column: Any, name: str) -> Words:
     values = _of_arrow(column, name) if _is_arrow(column) else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    values = _of_objects(values) if values.dtype.kind == "O" else values
     kind = values.dtype.kind
     if kind in "mM":
         missing = np.isnat(values)
@@ -129,6 +131,24 @@ def _of_arrow(column: Any, name: str) -> Array:
     if column.null_count:
         _refuse_missing(np.array(column.is_null().to_pylist(), bool), name)
     return np.asarray(column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False))
+
+
+def _of_objects(values: Array) -> Array:
+    """Give objects of Python of one kind as the array that other libraries keep them in; text and mixtures stay objects."""
+    kinds = {type(value) for value in values.tolist()}
+    if kinds and kinds <= {bool, np.bool_}:
+        return values.astype(bool)
+    if kinds and all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+        try:
+            return np.array([int(value) for value in values.tolist()], np.int64)
+        except OverflowError:
+            return values
+    if kinds and all(issubclass(kind, datetime) for kind in kinds):
+        moments = [value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None) for value in values.tolist()]
+        return np.array([np.datetime64(getattr(moment, "asm8", moment)) for moment in moments]).astype("M8[ns]")
+    if kinds and all(issubclass(kind, date) for kind in kinds):
+        return values.astype("M8[D]")
+    return values
 
 
 def _refuse_missing(missing: Array, name: str) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from r2b.parity.bands import RangeBound
 from r2b.parity.bounds import Bound, Projected
+from r2b.parity.canon import centred
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -150,6 +151,13 @@ class Parity:
     def settle(self, prices: Floats) -> Floats:
         """Give the closest prices at which the support function is finite."""
         return np.concatenate([member.bound.settle(prices[member.groups], self.share[member.groups]) for member in self.members])
+
+    def canonical(self, prices: Floats) -> Floats:
+        """Settle optimal prices; of those that are as good, take the ones whose means over the classes are nearest to 0."""
+        prices = self.settle(prices)
+        if not self.simple or self.n_groups == 1:
+            return prices
+        return self.settle(centred(prices, self.bound.epsilon, self.share))
 
     def support(self, prices: Floats) -> float:
         """Value of the support function at settled prices."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b.errors import InputError, ProbabilityError, R2BError
+from r2b.errors import EmptyError, InputError, ProbabilityError, R2BError
 from r2b.tables.arrow import pyarrow
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -81,6 +81,8 @@ def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
     ------
     ProbabilityError
         A list is missing or has another length.
+    EmptyError
+        There is no row that tells the length.
 
     Examples
     --------
@@ -95,6 +97,8 @@ def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise ProbabilityError(f"Row {row} has no list of probabilities.", remedy="Fill or drop such rows.", row=row)
     lengths = np.asarray(compute.list_value_length(column).to_numpy(zero_copy_only=False))
+    if n_classes is None and len(lengths) == 0:
+        raise EmptyError("There are no rows, and so no list of probabilities.", remedy="Pass at least one row.")
     wanted = int(lengths[0]) if n_classes is None else n_classes
     wrong = np.flatnonzero(lengths != wanted)
     if len(wrong):
@@ -111,6 +115,8 @@ def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
         row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(wanted, 1)
         raise ProbabilityError(f"Row {row} has a missing probability.", remedy="Fill or drop such rows.", row=row)
     if not arrow.types.is_floating(values.type):
+        if not (arrow.types.is_integer(values.type) or arrow.types.is_decimal(values.type) or arrow.types.is_null(values.type)):
+            raise ProbabilityError(f"The lists hold {values.type}, not numbers.", remedy="Give one probability per class.")
         values = values.cast(arrow.float64())
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
 

@@ -27,6 +27,7 @@ from r2b.scale.tally import Tally, dataset_of, groups_of
 from r2b.solution import FairLabels
 from r2b.solvers import Progress
 
+_FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
 _AUDITED_ENTRIES = 1 << 24  # probabilities are resampled row by row, in memory
 
 
@@ -170,6 +171,8 @@ class Scan:
         self._refuse_missing(tally, [choice.label[0]])
         if request.missing == "error":
             self._refuse_missing(tally, choice.attributes)
+        if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
+            tally = tally.spread(weight)
         return dataset_of(tally, choice, missing=request.missing, fewest_classes=1 if apart else 2)
 
     def _refuse_missing(self, tally: Tally, columns: Sequence[str]) -> None:
@@ -193,7 +196,11 @@ class Scan:
         length = self.source.list_length(choice.label[0]) if choice.listed else None
         classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
         if len(classes) < 2:
-            raise ParameterError("The lists of probabilities have one entry.", remedy="Give one probability per class.", n_classes=1)
+            raise ParameterError(
+                f"The lists of probabilities have {'one entry' if length else 'no entries'}.",
+                remedy="Give one probability per class.",
+                n_classes=len(classes),
+            )
         return classes
 
     def _gathered(self, choice: Choice, request: Request) -> Dataset:
@@ -203,7 +210,7 @@ class Scan:
 
         arrow = pyarrow()
         parts, entries = [], 0
-        for batch in self.source.batches(choice.used):
+        for batch in self.source.reading_numbers(choice).batches(choice.used):
             width = self.source.list_length(choice.label[0]) if choice.listed else len(choice.label)
             entries += len(batch) * (width or 1)
             if entries > _AUDITED_ENTRIES:

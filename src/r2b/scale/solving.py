@@ -15,7 +15,7 @@ from r2b.inputs import Groups, Schema
 from r2b.job import Settings, Solvable
 from r2b.merge import Extent, Rows
 from r2b.oracle import Block, BlockOracle, Blocks, MemoryOracle
-from r2b.oracle.blocks import LabelSums, Sums, added
+from r2b.oracle.blocks import KernelChoice, LabelSums, Sums, added
 from r2b.problem import Problem
 from r2b.solution import FairLabels
 from r2b.solvers import Limits, solve
@@ -74,10 +74,22 @@ class ElsewhereOracle(BlockOracle):
     n_rows, n_classes : int
     at_hand : int
         Entries of the sample.
+    kernel : {"auto", "numpy", "compiled"}
+    threads : int, optional
+        For the sample; blocks are walked as their engine sees fit.
     """
 
-    def __init__(self, blocks: Blocks, cell_weight: Floats, n_rows: int, n_classes: int, at_hand: int = AT_HAND) -> None:
-        super().__init__(blocks, cell_weight)
+    def __init__(
+        self,
+        blocks: Blocks,
+        cell_weight: Floats,
+        n_rows: int,
+        n_classes: int,
+        at_hand: int = AT_HAND,
+        kernel: KernelChoice = "auto",
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(blocks, cell_weight, kernel)
         share = at_hand / (n_rows * n_classes)
         first = First(len(cell_weight), share, 2)
         sums, samples = None, []
@@ -90,7 +102,7 @@ class ElsewhereOracle(BlockOracle):
         self.whole = share >= 1.0
         labels, cells, weight = (np.concatenate(parts) for parts in zip(*samples, strict=True))
         self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), len(cell_weight), None)
-        self.near = MemoryOracle(self.sample)
+        self.near = MemoryOracle(self.sample, kernel, threads)
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in; the first pass has added them up."""
@@ -149,7 +161,7 @@ def solve_elsewhere(
     at_hand : int
         Entries of the sample that is brought home.
     """
-    oracle = ElsewhereOracle(blocks, cell_weight, n_rows, len(schema.classes), at_hand)
+    oracle = ElsewhereOracle(blocks, cell_weight, n_rows, len(schema.classes), at_hand, settings.kernel, settings.threads)
     extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
     job = Elsewhere.elsewhere(schema, groups, extent, oracle, request, settings)
     with warnings.catch_warnings():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.errors import InputError, WeightError
+from r2b.errors import InputError, MixedTypeError, WeightError
 from r2b.inputs import Dataset, Groups
 from r2b.inputs.dataset import assemble
 from r2b.inputs.groups import read_groups
 from r2b.inputs.sums import as_float, exact_sums
+from r2b.inputs.weights import refuse_weightless_table
 from r2b.scale.batch import Batch
 from r2b.scale.choice import Choice
 from r2b.tables.arrow import pyarrow
@@ -23,6 +24,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_COMBINATIONS = 1 << 22
+_LARGEST_CODE = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,12 @@ class Tally:
     def n_rows(self) -> int:
         """Rows of the table."""
         return int(self.count.sum())
+
+    def spread(self, weight: str) -> Tally:
+        """Give every row an entry of its own, with the weight that its column has."""
+        rows = np.repeat(np.arange(len(self.count)), self.count)
+        columns = {name: column.take(pyarrow().array(rows)) for name, column in self.columns.items()}
+        return Tally(columns, np.ones(len(rows), np.int64), np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64))
 
 
 class Counter:
@@ -79,28 +87,21 @@ class Counter:
         if len(batch) == 0:
             return
         columns = [batch.columns[name] for name in self.keys]
-        self._types = self._types or [_plain_type(column.type) for column in columns]
-        encoded = [_encoded(column) for column in columns]
-        joint, sizes = np.zeros(len(batch), np.int64), [len(values) for _, values in encoded]
-        for (codes, _), size in zip(encoded, sizes, strict=True):
-            joint = joint * size + codes
-        places, codes, counts = _counted(joint, int(np.prod(sizes, dtype=np.float64)))
-        mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(places))
-        each = [values for _, values in encoded]
-        for number, (place, count) in enumerate(zip(places.tolist(), counts.tolist(), strict=True)):
-            key = []
-            for values in reversed(each):
-                place, code = divmod(place, len(values))
-                key.append(values[code])
-            entry = self._found.setdefault(tuple(reversed(key)), [0, 0])
+        self._agree([_plain_type(column.type) for column in columns])
+        encoded = [_encoded(column, name) for column, name in zip(columns, self.keys, strict=True)]
+        first, codes, counts = _combined(encoded, len(batch))
+        mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(first))
+        met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
+        for number, (count, *key) in enumerate(zip(counts.tolist(), *met, strict=True)):
+            entry = self._found.setdefault(tuple(key), [0, 0])
             entry[0] += count
             entry[1] += mass.get(number, 0)
         if len(self._found) > MOST_COMBINATIONS:
-            self._refuse_many(batch)
+            self._refuse_many()
 
     def merge(self, other: Counter) -> None:
         """Add what another has counted."""
-        self._types = self._types or other._types
+        self._agree(other._types)
         for key, (count, mass) in other._found.items():
             entry = self._found.setdefault(key, [0, 0])
             entry[0] += count
@@ -115,19 +116,42 @@ class Counter:
             for place, name in enumerate(self.keys)
         }
         count = np.array([self._found[key][0] for key in found], np.int64)
-        weight = None if self.weight is None else np.array([as_float(self._found[key][1]) for key in found], np.float64)
+        try:
+            weight = None if self.weight is None else np.array([as_float(self._found[key][1]) for key in found], np.float64)
+        except OverflowError:
+            raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", column=self.weight) from None
         return Tally(columns, count, weight)
 
-    def _refuse_many(self, batch: Batch) -> None:
-        sizes = {name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)}
-        most = max(sizes, key=lambda name: sizes[name])
-        raise InputError(
-            f"There are more than {MOST_COMBINATIONS:,} combinations of {', '.join(map(repr, self.keys))}; "
-            f"{most!r} alone has {sizes[most]:,} values so far.",
-            remedy="Choose a column of classes, or put its values in bins; of scores p of one class make two columns, 1 - p and p.",
-            column=most,
-            n_values=sizes[most],
-        )
+    def _agree(self, types: Sequence[Any]) -> None:
+        """Keep the types of the columns; a part in which a column has no value at all does not know its type."""
+        unknown = pyarrow().types.is_null
+        kept = list(self._types or types)
+        for place, (old, new) in enumerate(zip(kept, types, strict=False)):
+            if unknown(old):
+                kept[place] = new
+            elif not unknown(new) and str(new).removeprefix("large_") != str(old).removeprefix("large_"):
+                name = self.keys[place]
+                raise MixedTypeError(
+                    f"The column {name!r} holds {old} in one part of the table and {new} in another.",
+                    remedy="Give all values of a column the same type.",
+                    column=name,
+                )
+        self._types = kept
+
+    def _refuse_many(self) -> None:
+        refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
+
+
+def refuse_combinations(sizes: Mapping[str, int]) -> None:
+    """Refuse columns whose values make too many combinations, and name the one to blame."""
+    most = max(sizes, key=lambda name: sizes[name])
+    raise InputError(
+        f"There are more than {MOST_COMBINATIONS:,} combinations of {', '.join(map(repr, sizes))}; "
+        f"{most!r} alone has {sizes[most]:,} values so far.",
+        remedy="Choose a column of classes, or put its values in bins; of scores p of one class make two columns, 1 - p and p.",
+        column=most,
+        n_values=sizes[most],
+    )
 
 
 class _Missing:
@@ -135,6 +159,10 @@ class _Missing:
 
     def __repr__(self) -> str:
         return "missing"
+
+    def __reduce__(self) -> str:
+        # There is one of it: what a worker counted must meet the same key here.
+        return "_NAN"
 
 
 _NAN = _Missing()
@@ -148,8 +176,14 @@ def _plain_type(kind: Any) -> Any:
     return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
 
 
-def _encoded(column: Any) -> tuple[Array, list[Any]]:
+def _encoded(column: Any, name: str = "") -> tuple[Array, list[Any]]:
     """Give codes and the values they stand for; a null has a code of its own."""
+    if pyarrow().types.is_nested(column.type):
+        raise InputError(
+            f"The values of the column {name!r} are of the nested type {column.type}, which cannot name a class or group.",
+            remedy="Pass one plain value per row: text, whole number, true/false or date.",
+            column=name,
+        )
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode(null_encoding="encode")
     values = coded.dictionary.to_pylist()
     indices = coded.indices
@@ -162,13 +196,12 @@ def _encoded(column: Any) -> tuple[Array, list[Any]]:
 
 def _weights(batch: Batch, name: str) -> Floats:
     column = batch.columns[name]
-    wrong = None
-    try:
-        weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-    except (TypeError, ValueError):
+    wrong, types = None, pyarrow().types
+    if not any(kind(column.type) for kind in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)):
         raise WeightError(
             f"The column {name!r} of weights holds {column.type}, not numbers.", remedy="Name a column of numbers.", column=name
-        ) from None
+        )
+    weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
     if not (len(weight) == 0 or (weight.min() >= 0 and weight.max() < np.inf)):
         wrong = int(np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[0])
     if wrong is not None:
@@ -183,16 +216,25 @@ def _weights(batch: Batch, name: str) -> Floats:
     return weight
 
 
-def _counted(joint: Integers, size: int) -> tuple[Array, Array, Array]:
-    """Give the codes that occur, the place of each row among them, and their rows."""
-    if size <= 4 * len(joint) + 1024:
-        counts = np.bincount(joint, minlength=size)
-        there = np.flatnonzero(counts)
-        place = np.zeros(size, np.int64)
-        place[there] = np.arange(len(there))
-        return there, place[joint], counts[there]
-    there, codes = np.unique(joint, return_inverse=True)
-    return there, codes, np.bincount(codes)
+def _combined(encoded: Sequence[tuple[Array, list[Any]]], n_rows: int) -> tuple[Integers, Array, Array]:
+    """Give a row of each combination of codes, the number of the combination of each row, and their rows."""
+    joint, size = np.zeros(n_rows, np.int64), 1
+    for codes, values in encoded:
+        if size * len(values) >= _LARGEST_CODE:  # the crossings that occur are no more than the rows
+            found, joint = np.unique(joint, return_inverse=True)
+            size = len(found)
+        joint, size = joint * len(values) + codes, size * len(values)
+    if size > 4 * n_rows + 1024:
+        found, joint = np.unique(joint, return_inverse=True)
+        size = len(found)
+    counts = np.bincount(joint, minlength=size)
+    there = np.flatnonzero(counts)
+    place = np.zeros(size, np.int64)
+    place[there] = np.arange(len(there))
+    codes = place[joint]
+    first = np.empty(len(there), np.int64)
+    first[codes] = np.arange(n_rows)
+    return first, codes, counts[there]
 
 
 def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | None) -> Tally:
@@ -205,6 +247,8 @@ def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | Non
 
 def dataset_of(tally: Tally, choice: Choice, *, missing: str, fewest_classes: int = 2) -> Dataset:
     """Read a tally as a table in which each row stands for several."""
+    if tally.weight is not None and tally.n_rows:
+        refuse_weightless(tally.weight, tally.n_rows)
     data = assemble(
         tally.columns[choice.label[0]],
         **choice.features(tally.columns),
@@ -214,7 +258,15 @@ def dataset_of(tally: Tally, choice: Choice, *, missing: str, fewest_classes: in
         weightless="allow",
         categorical_only=True,
     )
-    return replace(data, groups=replace(data.groups, repeats=tally.count))
+    repeats = None if (tally.count == 1).all() else tally.count
+    return replace(data, groups=replace(data.groups, repeats=repeats))
+
+
+def refuse_weightless(weight: Array, n_rows: int) -> None:
+    """Refuse weights of combinations or cells that add up to zero or to infinity, in terms of the rows behind them."""
+    if n_rows and not weight.any():
+        raise WeightError(f"The weights of all {n_rows:,} rows are zero.", remedy="Give at least one row a positive weight.", count=n_rows)
+    refuse_weightless_table(weight)
 
 
 def groups_of(tally: Tally, choice: Choice, *, missing: str) -> tuple[Groups, Floats]:
@@ -222,4 +274,5 @@ def groups_of(tally: Tally, choice: Choice, *, missing: str) -> tuple[Groups, Fl
     features = choice.features(tally.columns)
     groups = read_groups(features["sensitive_features"], control_features=features.get("control_features"), missing=missing)
     weight = tally.count if tally.weight is None else tally.weight
+    refuse_weightless(weight, tally.n_rows)
     return replace(groups, repeats=tally.count), np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(np.float64)

@@ -1,0 +1,62 @@
+"""Prices that are as good as each other come out as one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import r2b
+from r2b.parity.canon import centred
+
+
+def solved(n_groups: int, epsilon: float, seed: int) -> r2b.FairLabels:
+    rng = np.random.default_rng(seed)
+    n, n_classes = 400, 5
+    groups = np.arange(n) % n_groups
+    y = rng.dirichlet(np.ones(n_classes), n) * (rng.dirichlet(np.full(n_classes, 4.0), n_groups) * n_classes)[groups]
+    return r2b.debias(y / y.sum(axis=1, keepdims=True), sensitive_features=groups, epsilon=epsilon)
+
+
+def support(prices: np.ndarray, epsilon: float, share: np.ndarray) -> float:
+    return float(0.5 * epsilon * (share[:, None] * np.abs(prices)).sum())
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize("n_groups", [2, 3, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_moved_at_no_cost_come_back(n_groups, epsilon, seed):
+    fair = solved(n_groups, epsilon, seed)
+    share = fair.families.share
+    rng = np.random.default_rng(seed)
+    moved_at_all = 0
+    for _ in range(200):
+        moves = rng.normal(size=n_groups) * rng.choice([1e-3, 1e-2, 0.1]) * (rng.random(n_groups) < 0.7)
+        moves -= share @ moves
+        moved = fair.prices + moves[:, None]
+        if support(moved, epsilon, share) > support(fair.prices, epsilon, share) + 1e-15:
+            continue
+        moved_at_all += 1
+        back = centred(moved, np.full(fair.prices.shape[1], epsilon), share)
+        np.testing.assert_allclose(back, fair.prices, atol=1e-10)
+    assert moved_at_all or epsilon > 0
+
+
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_at_epsilon_zero_every_group_is_centred(n_groups):
+    fair = solved(n_groups, 0.0, 7)
+    assert np.abs(fair.prices.mean(axis=1)).max() < 1e-15
+    assert np.abs(fair.families.share @ fair.prices).max() < 1e-15
+    assert fair.certificate.holds
+
+
+def test_a_class_that_is_free_keeps_a_price_of_zero():
+    prices = np.array([[0.2, 0.0], [-0.2, 0.0]])
+    np.testing.assert_array_equal(centred(prices, np.array([0.0, np.inf]), np.array([0.5, 0.5])), prices)
+
+
+def test_no_move_raises_what_is_paid():
+    for seed in range(20):
+        fair = solved(5, 0.02, seed)
+        prices = fair.prices + 0.0
+        again = centred(prices, np.full(5, 0.02), fair.families.share)
+        assert support(again, 0.02, fair.families.share) <= support(prices, 0.02, fair.families.share) + 1e-14
