@@ -5,12 +5,14 @@ VENV ?= .venv
 PYTHON ?=
 PYTEST_ARGS ?=
 TORCH ?= 2.13.0+cpu
+SCALE ?=
+PEERS ?=
 
 STAMP := $(VENV)/.r2b-installed
 RUN := "$(VENV)/bin/python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench learners reproduce reproduce-quick lint lock clean
+.PHONY: help demo test bench bench-scale bench-peers learners reproduce reproduce-quick lint lock clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -23,6 +25,14 @@ test: $(STAMP)  ## run every test and every example in the documentation of the 
 
 bench: $(STAMP)  ## time the solver against general QP solvers
 	@$(RUN) benchmarks/run.py
+
+bench-scale: $(STAMP)  ## time files larger than memory against DuckDB and a plain copy (200 million rows, 10 GB of disk)
+	@$(RUN) benchmarks/scale.py $(SCALE)
+	@$(RUN) scripts/make_scale_page.py
+
+bench-peers: $(STAMP)  ## compare with every other method, and write the page
+	@$(RUN) benchmarks/peers.py $(PEERS)
+	@$(RUN) scripts/make_benchmark_page.py
 
 learners: $(STAMP)  ## train six learners on fair labels over ten splits, and draw what came out
 	@$(RUN) -m benchmarks.learners

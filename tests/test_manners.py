@@ -40,7 +40,7 @@ OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplot
 OPTIONAL |= {"triton"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
 # Rooms that only who has their library walks into: nothing else imports them, so they may import it at once.
-BRINGS = {"sklearn": {"sklearn"}, "app": {"starlette", "uvicorn"}, "device": {"torch"}}
+BRINGS = {"sklearn": {"sklearn"}, "app": {"starlette", "uvicorn"}, "device": {"torch", "triton"}}
 
 Rule = Callable[[str, ast.Module], list[str]]
 
