@@ -23,7 +23,8 @@ def scan(data: Any, **options: Any) -> Scan:
         A Parquet, Arrow, CSV or TSV file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
         Spark or Dask DataFrame; a pyarrow Table.
     **options
-        For files, how they are read: ``format``, ``delimiter``.
+        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``, as for
+        :meth:`r2b.scale.files.FileSource.open`.
 
     Returns
     -------

@@ -1,0 +1,149 @@
+"""What Spark's workers run, run here: batches cut and put together, blocks kept and walked, errors sent home. No Spark is needed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import r2b
+from r2b.errors import ProbabilityError, WeightError
+from r2b.oracle.blocks import Fold, Inspect, LabelSums, Walk, added
+from r2b.scale import spark_worker
+from r2b.scale.batch import Batch
+from r2b.scale.choice import Choice
+from r2b.scale.decode import Decode
+from r2b.scale.solving import First
+from r2b.scale.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(autouse=True)
+def third_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_worker, "part_number", lambda: 3)
+
+
+def people(n: int, dtype: Any = np.float64) -> Any:
+    rng = np.random.default_rng(n)
+    labels = rng.dirichlet(np.ones(4), n).astype(dtype)
+    labels /= labels.sum(axis=1, keepdims=True)
+    columns = {"p": pa.array(list(labels), pa.list_(pa.from_numpy_dtype(dtype))), "sex": pa.array(["fm"[k % 2] for k in range(n)])}
+    return pa.record_batch({**columns, "w": rng.gamma(2.0, 1.0, n)})
+
+
+def decode(record: Any, *, weight: str | None = None) -> Decode:
+    schema = r2b.debias(np.array(record["p"].to_pylist(), np.float64), sensitive_features={"sex": record["sex"]}).schema
+    return Decode(Choice(("p",), True, ("sex",), (), weight), schema)
+
+
+def anonymous(record: Any, size: int) -> Iterator[Any]:
+    """Cut a batch as Spark hands it over: columns have other names, and some pieces are empty."""
+    plain = pa.RecordBatch.from_arrays(record.columns, names=[f"c{place}" for place in range(record.num_columns)])
+    yield plain.slice(0, 0)
+    for start in range(0, record.num_rows, size):
+        yield plain.slice(start, size)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1, 7), (3, 7), (7, 7), (100, 7), (4, 1000), (5, None)])
+def test_batches_of_any_size_are_put_together_in_order(size: int, rows: int | None) -> None:
+    record = people(23)
+    batches = list(in_place(anonymous(record, size), ("p", "sex", "w"), rows))
+    assert pa.Table.from_batches([batch.record for batch in batches]).equals(pa.Table.from_batches([record]))
+    assert [batch.first for batch in batches] == np.cumsum([0, *map(len, batches)])[:-1].tolist()
+    assert {batch.place for batch in batches} == {"partition 3"}
+    if rows is not None:
+        assert [len(batch) for batch in batches[:-1]] == [rows] * (len(batches) - 1) and 0 < len(batches[-1]) <= rows
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_tasks_over_kept_blocks_say_what_they_say_of_all_rows(dtype: Any, weight: str | None) -> None:
+    record = people(60, dtype)
+    reading = decode(record, weight=weight)
+    whole = reading(Batch(record))
+    kept = list(Keep(("p", "sex", "w"), reading, entries=4 * 11)(anonymous(record, 8)))
+    assert len(kept) == 6
+    prices = np.random.default_rng(0).normal(0, 0.1, (2, 4))
+    one = pa.Table.from_batches(kept).combine_chunks().to_batches()
+    for task in (Walk(prices, 1.0, True), Inspect(prices, 1.0), Fold(prices, 1.0, np.eye(2)), LabelSums(2)):
+        # However Spark puts the rows that hold blocks into batches, a partition sends one result.
+        for records in (kept, one):
+            sent = list(pickle.loads(pickle.dumps(Pass(task)))(records))
+            assert len(sent) == 1 and sent[0]["part"].to_pylist() == [3]
+            for found, known in zip(unpacked(sent[0]["result"][0].as_py()), task(whole), strict=True):
+                np.testing.assert_allclose(found, known, atol=1e-12 if dtype is np.float64 else 1e-5)
+
+
+def test_results_that_are_no_sums_come_block_by_block() -> None:
+    record = people(60)
+    reading = decode(record)
+    kept = list(Keep(("p", "sex", "w"), reading, entries=4 * 11)(anonymous(record, 8)))
+    sent = list(Pass(First(2, 1.0, 2))(kept))
+    assert [row["number"].to_pylist() for row in sent] == [[number] for number in range(6)]
+    labels = np.concatenate([unpacked(row["result"][0].as_py())[3] for row in sent])
+    assert np.array_equal(labels, reading(Batch(record)).labels)
+
+
+def test_a_partition_without_rows_sends_nothing_to_add() -> None:
+    reading = decode(people(10))
+    assert not list(Keep(("p", "sex", "w"), reading)(anonymous(people(0), 5)))
+    assert not list(Pass(Walk(np.zeros((2, 4)), 1.0, True))([]))
+    assert not list(Run(("p", "sex", "w"), len)(anonymous(people(0), 5)))
+
+
+def test_an_error_is_kept_in_place_of_a_block_and_raised_where_results_are_read() -> None:
+    record = people(20)
+    reading = decode(record)
+    labels = record["p"].to_pylist()
+    labels[13] = [0.5, 0.1, 0.1, 0.1]
+    wrong = pa.record_batch({"p": pa.array(labels), "sex": record["sex"], "w": record["w"]})
+    kept = list(Keep(("p", "sex", "w"), reading, entries=4 * 5)(anonymous(wrong, 8)))
+    assert len(kept) == 3  # two blocks, and the error about the third
+    (sent,) = Pass(LabelSums(2))(kept)
+    with pytest.raises(ProbabilityError, match=r"In partition 3, row 13: .* sums to 0\.8") as caught:
+        unpacked(sent["result"][0].as_py())
+    assert caught.value.facts["row_in_place"] == 13
+
+
+def test_results_before_an_error_come_before_it() -> None:
+    record = people(9)
+    weights = record["w"].to_pylist()
+    weights[7] = -1.0
+    wrong = pa.record_batch({"p": record["p"], "sex": record["sex"], "w": pa.array(weights)})
+    first, *_, last = Run(("p", "sex", "w"), refuse_negative, rows=2)(anonymous(wrong, 4))
+    assert unpacked(first["result"][0].as_py()) == 2
+    with pytest.raises(WeightError, match="In partition 3, row 7"):
+        unpacked(last["result"][0].as_py())
+
+
+def refuse_negative(batch: Batch) -> int:
+    counter = spark_worker.Counter(("w",), "w")
+    counter.add(batch)
+    return len(batch)
+
+
+def test_sums_of_weights_do_not_depend_on_partitions() -> None:
+    record = people(501)
+    totals = []
+    for size in (501, 100, 7):
+        parts = [record.slice(start, size) for start in range(0, 501, size)]
+        sent = [row for part in parts for row in Count(("p", "sex", "w"), ("sex",), "w")(anonymous(part, 3))]
+        counters = [unpacked(row["result"][0].as_py()) for row in sent]
+        tally = spark_worker.Counter(("sex",), "w")
+        for counter in counters:
+            tally.merge(counter)
+        totals.append(dict(zip(tally.tally().columns["sex"].to_pylist(), tally.tally().weight, strict=True)))
+    assert totals[0] == totals[1] == totals[2]
+
+
+def test_adding_in_a_partition_changes_nothing_but_rounding() -> None:
+    record = people(200)
+    reading, task = decode(record), Walk(np.full((2, 4), 0.05), 1.0, True)
+    parts = [list(Keep(("p", "sex", "w"), reading, entries=64)(anonymous(record.slice(start, 50), 10))) for start in range(0, 200, 50)]
+    sums = added(unpacked(row["result"][0].as_py()) for part in parts for row in Pass(task)(part))
+    for found, known in zip(sums, task(reading(Batch(record))), strict=True):
+        np.testing.assert_allclose(found, known, atol=1e-12)
