@@ -6,11 +6,14 @@ from typing import Any
 
 import click
 
+from r2b.auditing import Audit
 from r2b.cli import options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.reporting import check_reports, land_reports
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.speaking import on_lines, one_line, say, say_json
+from r2b.cli.stream_audit import audit_stream
+from r2b.cli.streams import streams
 from r2b.tables import Landing, read_table
 
 
@@ -27,6 +30,7 @@ from r2b.tables import Landing, read_table
 @options.reports
 @click.option("--epsilon", type=float, default=0.01, show_default=True, help="For the report alone: what debiasing would be asked for.")
 @options.force
+@options.streaming
 @options.reading
 @options.manners
 def audit_command(
@@ -43,6 +47,7 @@ def audit_command(
     markdown: str | None,
     epsilon: float,
     force: bool,
+    stream: bool | None,
     format_: str | None,
     encoding: str,
     delimiter: str | None,
@@ -52,7 +57,8 @@ def audit_command(
 ) -> int:
     """Measure how far the labels in DATA are from parity, for every family of groups. Nothing is changed.
 
-    DATA is a CSV, TSV, JSON Lines, Parquet or Arrow file, compressed or not; - is standard input.
+    DATA is a CSV, TSV, JSON Lines, Parquet or Arrow file, compressed or not; or a folder or a pattern of such, which need not fit in
+    memory; - is standard input.
 
     \b
     Examples:
@@ -60,28 +66,38 @@ def audit_command(
       r2b audit adult.csv --label education --sensitive sex,race --html report.html
       r2b audit adult.csv --label income --sensitive sex --control occupation --na '?' --missing exclude
       zcat scores.csv.gz | r2b audit - --label-columns 'p_*' --sensitive sex --continuous age --json
+      r2b audit 'people/*.parquet' --label job --sensitive sex
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
     from r2b.auditing import audit
 
     asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
+    draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
+    if streams(data, stream, format_, {**given, "html": html, "markdown": markdown, "encoding": encoding}):
+        reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
+        asked |= {"families": families, "family": family, "n_largest": largest, "epsilon": epsilon, **draws}
+        found, name = audit_stream(data, html, markdown, reading, asked, given, force=force, quiet=quiet or as_json)
+        return _said(found, name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
     with Landing(force=force, keep=(data,)) as landing:
         check_reports(landing, html, markdown)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         selection = Selection.of(table, **given)
         arguments = selection.arguments(table)
         asked["families"] = families_of(table, families, family, "both")
-        draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
         with on_lines(table):
             found = audit(**arguments, **asked, **draws, n_largest=largest)
         land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
         landing.land()
+    return _said(found, table.name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
+
+
+def _said(found: Audit, name: str, reports: tuple[str | None, ...], max_parity: float | None, *, as_json: bool, quiet: bool) -> int:
     parity = max((each.parity for each in found.families), default=0.0)
     if as_json:
-        say_json(found.to_json() | {"data": table.name})
+        say_json(found.to_json() | {"data": name})
     elif not quiet:
         say(str(found))
-        for path in (html, markdown):
+        for path in reports:
             if path is not None:
                 click.echo(f"  report            {one_line(path)}")
     return DONE if max_parity is None or parity <= max_parity else NOT_REACHED

@@ -13,13 +13,15 @@ import click
 import r2b
 from r2b.cli import options
 from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.labelling import FORMS, NewColumns, new_columns, new_names, refuse_taken
+from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
-from r2b.cli.record import SUFFIX, Record, fingerprint
+from r2b.cli.record import Record, beside, fingerprint
 from r2b.cli.reporting import check_reports, command_line, land_reports
-from r2b.cli.selection import PARTS, Selection, families_of
+from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
+from r2b.cli.stream_debias import Wanted, debias_stream
+from r2b.cli.streams import streams
 from r2b.errors import NotSolvedWarning, ParameterError
 from r2b.tables import Landing, Table, encode_table, read_table
 from r2b.tables.formats import Format, format_for
@@ -39,10 +41,12 @@ _SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="soft", show_default=True, help="Form in which labels leave.")
 @click.option("--random-state", type=int, default=0, show_default=True, help="For round and sample; the same number, the same labels.")
+@click.option("--key", multiple=True, metavar="COLUMNS", help="For round and sample: columns that the draw of a row follows from.")
 @click.option("--new-column", metavar="NAME", help="Name of the new column, or what new names begin with. '<label>_fair' by default.")
 @click.option("--certificate", metavar="PATH", help="Where the certificate goes; beside the output by default.")
 @options.reports
 @options.force
+@options.streaming
 @options.solving
 @options.reading
 @options.manners
@@ -57,11 +61,13 @@ def debias_command(
     output_format: str | None,
     form: str,
     random_state: int,
+    key: tuple[str, ...],
     new_column: str | None,
     certificate: str | None,
     html: str | None,
     markdown: str | None,
     force: bool,
+    stream: bool | None,
     format_: str | None,
     encoding: str,
     delimiter: str | None,
@@ -72,6 +78,7 @@ def debias_command(
     """Make the closest labels to those in DATA that are in parity, and write DATA with them in new columns.
 
     Rows keep their order and all other columns stay as they are. The certificate goes beside the output; `r2b verify` checks it.
+    DATA is a file, a folder or a pattern; - is standard input. Files larger than memory are read and written part by part.
 
     \b
     Forms:
@@ -86,12 +93,43 @@ def debias_command(
       r2b debias adult.csv --label education --sensitive sex,race --families both --as round --output fair.csv.gz
       r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 --output fair.parquet
       r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --epsilon Doctorate=0.001 -o fair.csv
+      r2b debias people/ --label job --sensitive sex --as round --key id --output fair/
       cat people.jsonl | r2b debias - --label job --sensitive sex --as sample --output - > fair.jsonl
     """  # noqa: D301
     if output == "-" and as_json:
         raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
-    proof = certificate if certificate is not None or output == "-" or is_device(Path(output)) else f"{output}{SUFFIX}"
+    proof = certificate if certificate is not None or output == "-" or is_device(Path(output)) else beside(output)
     paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
+    if streams(
+        data, stream, format_, {**given, "html": html, "markdown": markdown, "costs": costs, "output": output, "encoding": encoding}
+    ):
+        reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
+        wanted = Wanted(
+            data=data,
+            output=output,
+            output_format=output_format,
+            certificate=proof,
+            html=html,
+            markdown=markdown,
+            new_column=new_column,
+            form=form,
+            random_state=random_state,
+            key=key,
+            epsilon=epsilon,
+            target=target,
+            family=family,
+            families=families,
+            costs=costs,
+            reading=reading,
+            quiet=quiet or as_json,
+        )
+        with Landing(force=force, keep=(data,)) as landing:
+            _check(landing, {**paths, "output": None})
+            _refuse_twice(paths)
+            made = debias_stream(landing, wanted, given)
+            landing.land()
+        _tell(made[0], form, made[1], paths, as_json=as_json, quiet=quiet)
+        return DONE if made[0].status.ok else NOT_REACHED
     with Landing(force=force, keep=(data,)) as landing:
         _check(landing, paths)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
@@ -102,18 +140,22 @@ def debias_command(
             classes = classes_of(arguments["y"])
         # Before the work: these names can only clash with what is there already.
         refuse_taken(table, new_names(form, new_column, selection, classes))
+        keyed = named(table, key, "--key")
         given |= {"families": families_of(table, families, family, "crossed"), "target": target_of(target, classes)}
         given |= {"epsilon": per_class("--epsilon", epsilon, classes) if epsilon else 0.0, "costs": costs_of(costs, classes)}
         with on_lines(table):
             fair = _solved(arguments, given, quiet=quiet or as_json)
-        new = new_columns(fair, form, new_names(form, new_column, selection, fair.classes.tolist()), random_state)
+        keys = table.columns(keyed) if keyed else {}
+        new = new_columns(fair, form, new_names(form, new_column, selection, fair.classes.tolist()), random_state, keys)
         content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist())
         if proof is not None:
             asked = {name: value for name, value in given.items() if name not in (*_SOLVING, "costs")}
             reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
             marks = {"data": fingerprint(table.columns(selection.used)), "labels": fingerprint(new.columns)}
-            made = Record(selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line())
-            landing.write(proof, made.encoded(fair))
+            record = Record(
+                selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line(), key=keyed
+            )
+            landing.write(proof, record.encoded(fair))
         draws = {"random_state": random_state}
         land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws)
         if output == "-":
@@ -121,15 +163,20 @@ def debias_command(
         else:
             landing.write(output, content)  # last: where the output is there, so is everything that belongs to it
         landing.land()
-    _tell(fair, form, new, paths, as_json=as_json, quiet=quiet)
+    _tell(fair, form, tuple(new.columns), paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
 
 
 def _check(landing: Landing, paths: dict[str, str | None]) -> None:
+    """Refuse targets before any work is done."""
     for path in (paths["output"], paths["certificate"]):
         if path is not None and path != "-":
             landing.check(path)
     check_reports(landing, paths["html"], paths["markdown"])
+    _refuse_twice(paths)
+
+
+def _refuse_twice(paths: dict[str, str | None]) -> None:
     named = [os.path.realpath(path) for path in paths.values() if path is not None and path != "-"]
     twice = next((path for path in named if named.count(path) > 1), None)
     if twice is not None:
@@ -156,11 +203,11 @@ def _to_standard_output(content: bytes) -> None:
     stream.flush()
 
 
-def _tell(fair: r2b.FairLabels, form: str, new: NewColumns, paths: dict[str, str | None], *, as_json: bool, quiet: bool) -> None:
+def _tell(fair: r2b.FairLabels, form: str, new: tuple[str, ...], paths: dict[str, str | None], *, as_json: bool, quiet: bool) -> None:
     written = {name: path for name, path in paths.items() if path is not None}
     if as_json:
         status = {"status": fair.status.value, "ok": fair.status.ok, "advice": fair.status.advice}
-        made = {"form": form, "columns": list(new.columns), "files": written, "classes": fair.classes, "groups": fair.groups}
+        made = {"form": form, "columns": list(new), "files": written, "classes": fair.classes, "groups": fair.groups}
         numbers = {name: getattr(fair.certificate, name) for name in _NUMBERS}
         say_json({**status, **made, **numbers, "certificate": fair.certificate.to_json()})
         return
@@ -170,8 +217,6 @@ def _tell(fair: r2b.FairLabels, form: str, new: NewColumns, paths: dict[str, str
     if quiet or (err and not sys.stderr.isatty()):
         return
     say(str(fair), err=err)
-    click.echo(
-        f"  form              {form}: {', '.join(map(one_line, list(new.columns)[:4]))}{', ...' if len(new.columns) > 4 else ''}", err=err
-    )
+    click.echo(f"  form              {form}: {', '.join(map(one_line, new[:4]))}{', ...' if len(new) > 4 else ''}", err=err)
     for name, path in written.items():
         click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,12 +66,18 @@ def refuse_taken(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def new_columns(fair: FairLabels, form: str, names: Sequence[str], random_state: int) -> NewColumns:
-    """Give the labels in one form under these names."""
+def new_columns(fair: FairLabels, form: str, names: Sequence[str], random_state: int, key: Mapping[str, Any] | None = None) -> NewColumns:
+    """Give the labels in one form under these names; ``key`` has columns that draws follow from."""
     if form == "soft":
         matrix = np.asarray(fair.soft_labels, dtype=np.float64)
         return NewColumns({name: matrix[:, k] for k, name in enumerate(names)})
     if form == "expand":
         rows, labels, weight = fair.expand()
         return NewColumns(dict(zip(names, (labels, weight, rows), strict=True)), np.asarray(rows))
-    return NewColumns({names[0]: fair.round(random_state) if form == "round" else fair.sample(random_state)})
+    return NewColumns({names[0]: drawn(fair, form, random_state, key)})
+
+
+def drawn(fair: FairLabels, form: str, random_state: int, key: Mapping[str, Any] | None = None) -> Any:
+    """Round or sample, by the order of the rows or by columns that tell them apart."""
+    draw = fair.round if form == "round" else fair.sample
+    return draw(random_state, key=list(key.values())) if key else draw(random_state)

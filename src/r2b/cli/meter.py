@@ -99,12 +99,45 @@ class RunMeter:
         self._bar.update(self._task, completed=step.done, total=step.total, description=str(step))
 
 
-def _bar() -> Any:
+class RowMeter:
+    """A count of the rows that were read, for tables whose passes take longer than their solve."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.shown = not quiet and sys.stderr.isatty()
+        self.begun = time.monotonic()
+        self.rows = 0
+        self._what = "Reading"
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> RowMeter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def now(self, what: str) -> None:
+        """Say what comes next, and count from 0."""
+        self._what, self.rows = what, 0
+
+    def __call__(self, n_rows: int) -> None:
+        """Take note of some rows."""
+        self.rows += n_rows
+        if not self.shown or time.monotonic() - self.begun < _MOMENT:
+            return
+        if self._bar is None:
+            self._bar = _bar(spun=True)
+            self._task = self._bar.add_task(self._what, total=None)
+        self._bar.update(self._task, description=f"{self._what}, {self.rows:,} rows")
+
+
+def _bar(*, spun: bool = False) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     text = TextColumn("{task.description}", markup=False)
     columns = (text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = Progress(*(columns if not spun else (text, TimeElapsedColumn())), console=Console(stderr=True), transient=True)
     bar.start()
     return bar

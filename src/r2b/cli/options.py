@@ -113,4 +113,10 @@ reports = together(
     click.option("--markdown", metavar="PATH", help="Write the same report as Markdown."),
 )
 
+streaming = click.option(
+    "--stream/--no-stream",
+    default=None,
+    help="Read part by part, or all into memory. By default a folder, a pattern and files of 64 MiB or more are read part by part.",
+)
+
 force = click.option("--force", is_flag=True, help="Replace files that are there.")

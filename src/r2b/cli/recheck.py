@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from r2b import FairLabels
 from r2b.certificate import PROVEN
+from r2b.cli.labelling import drawn
 from r2b.cli.record import Record, fingerprint
 from r2b.errors import R2BError
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.probabilities import TOLERANCE
 from r2b.job import Job
+from r2b.parity import Parity
 from r2b.questions.opening import job_of
 from r2b.tables import Table
 from r2b.tables.plain import as_matrix, as_numbers, as_text, listed
@@ -54,15 +56,15 @@ def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> li
     if record.form == "expand":
         rows = np.asarray(as_numbers(listed(made[record.new[2]]), table, record.new[2]), dtype=np.float64).astype(np.int64)
         there, first = np.unique(rows, return_index=True)
-        checks = [_same("rows are as many as were debiased", len(there), record.n_rows)]
+        checks = [same("rows are as many as were debiased", len(there), record.n_rows)]
         if source is table:
             columns = {name: _taken(column, first) for name, column in columns.items()}
     else:
-        checks = [_same("rows are as many as were debiased", source.n_rows, record.n_rows)]
+        checks = [same("rows are as many as were debiased", source.n_rows, record.n_rows)]
     if not checks[0].ok or (rows is not None and (rows.min() < 0 or rows.max() >= record.n_rows)):
         return checks if not checks[0].ok else [replace(checks[0], ok=False, found="a row number that was not debiased")]
-    checks.append(_alike("data are those that were debiased", fingerprint(columns), record.fingerprints["data"]))
-    checks.append(_alike("labels are those that were written", fingerprint(made), record.fingerprints["labels"]))
+    checks.append(alike("data are those that were debiased", fingerprint(columns), record.fingerprints["data"]))
+    checks.append(alike("labels are those that were written", fingerprint(made), record.fingerprints["labels"]))
     try:
         arguments = _as_fitted(selection.arguments(source, columns), fair)
         job = job_of(arguments.pop("y"), {**arguments, **record.options, "costs": fair.costs})
@@ -127,7 +129,9 @@ class Evidence:
 def _of_labels(evidence: Evidence, record: Record, made: dict[str, Any], table: Table, rows: NDArray[np.int64] | None) -> list[Check]:
     expected = np.asarray(evidence.fair.soft_labels, dtype=np.float64)
     if record.form in ("round", "sample"):
-        return _of_whole(evidence, record, as_text(made[record.new[0]], record.new[0]), expected)
+        table.check(record.key, "the key in the certificate")
+        key = table.columns(record.key) if record.key else {}
+        return _of_whole(evidence, record, as_text(made[record.new[0]], record.new[0]), expected, key)
     checks: list[Check] = []
     try:
         if rows is None:
@@ -138,15 +142,20 @@ def _of_labels(evidence: Evidence, record: Record, made: dict[str, Any], table: 
         return [Check("labels are probabilities", False, error.problem)]
     except KeyError as error:
         return [Check("labels are classes", False, f"{error.args[0]!r} is none")]
+    return checks + of_soft(evidence, x, expected)
+
+
+def of_soft(evidence: Evidence, x: Floats, expected: Floats) -> list[Check]:
+    """Check distributions: on the simplex, as the prices say, within the bound, and optimal."""
     untouched = np.array_equal(x, evidence.before())
     off = float(max(-x.min(), np.abs(x.sum(axis=1) - 1.0).max())) if np.isfinite(x).all() else np.inf
-    checks.append(
-        Check("labels are on the simplex", off <= (TOLERANCE[np.dtype(np.float64)] if untouched else PROVEN), f"off by {off:.0e}")
-    )
     away = np.abs(x - expected).max(axis=1)
     worst = float(away.max())
-    checks.append(Check("labels follow from the prices", worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"))
-    return checks + _proof(evidence, x)
+    checks = [
+        Check("labels are on the simplex", off <= (TOLERANCE[np.dtype(np.float64)] if untouched else PROVEN), f"off by {off:.0e}"),
+        Check("labels follow from the prices", worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"),
+    ]
+    return checks + proof_of(evidence, x)
 
 
 def _where(away: Floats) -> str:
@@ -154,11 +163,15 @@ def _where(away: Floats) -> str:
     return f" in {len(wrong):,} row{'s' if len(wrong) > 1 else ''}, the first is row {wrong[0]}" if len(wrong) else ""
 
 
-def _proof(evidence: Evidence, x: Floats) -> list[Check]:
+def proof_of(evidence: Evidence, x: Floats) -> list[Check]:
     """Check the bound and the optimum of labels, from their means and the prices."""
     means = evidence.means(x)
-    excess, gap = evidence.job.parity.violation(means), evidence.gap(x, means)
-    members = evidence.job.parity.members
+    return told(evidence.job.parity, means, evidence.gap(x, means))
+
+
+def told(parity_: Parity, means: Floats, gap: float) -> list[Check]:
+    """Say whether means meet the bound and the gap is closed."""
+    excess, members = parity_.violation(means), parity_.members
     parity = max(float(np.ptp(means[member.groups], axis=0).max()) for member in members)
     asked = max(float(member.bound.epsilon.max()) for member in members)
     return [
@@ -167,15 +180,15 @@ def _proof(evidence: Evidence, x: Floats) -> list[Check]:
     ]
 
 
-def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Floats) -> list[Check]:
+def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Floats, key: dict[str, Any]) -> list[Check]:
     """Check one class per row: drawn again from the prices, and near the means that were promised."""
-    code = _codes(evidence.fair)
+    code = codes_of(evidence.fair)
     unknown = next((text for text in texts if text not in code), None)
     if unknown is not None:
         return [Check("labels are classes", False, f"{unknown!r} is none")]
     fair = evidence.fair
-    drawn = as_text(fair.round(record.random_state) if record.form == "round" else fair.sample(record.random_state), "labels")
-    wrong = [row for row, (one, other) in enumerate(zip(texts, drawn, strict=True)) if one != other]
+    again = as_text(drawn(fair, record.form, record.random_state, key), "labels")
+    wrong = [row for row, (one, other) in enumerate(zip(texts, again, strict=True)) if one != other]
     excused = bool(wrong) and record.numpy != np.__version__
     found = f"{len(wrong):,} rows differ, the first is row {wrong[0]}" if wrong else "every row, drawn again"
     if excused:
@@ -183,11 +196,11 @@ def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Fl
     checks = [Check("labels follow from the prices", not wrong or excused, found)]
     if record.form == "round":
         x = np.eye(len(fair.classes))[[code[text] for text in texts]]
-        checks += _promise(evidence, evidence.means(x), evidence.means(expected))
-    return checks + _proof(evidence, expected)
+        checks += promise_of(evidence, evidence.means(x), evidence.means(expected))
+    return checks + proof_of(evidence, expected)
 
 
-def _promise(evidence: Evidence, means: Floats, wanted: Floats) -> list[Check]:
+def promise_of(evidence: Evidence, means: Floats, wanted: Floats) -> list[Check]:
     """Check that rounding kept every group mean as close to the optimum as ``FairLabels.round`` promises."""
     data, parity = evidence.job.dataset, evidence.job.parity
     if set(data.groups.kinds) != {CATEGORICAL}:
@@ -211,7 +224,7 @@ def _gathered(
 ) -> tuple[Floats, list[Check]]:
     """Put repeated rows together again: the weights of a row are its probabilities."""
     label, weight, _ = record.new
-    code = _codes(evidence.fair)
+    code = codes_of(evidence.fair)
     column = np.array([code[text] for text in as_text(made[label], label)])
     x = np.zeros_like(expected)
     np.add.at(x, (rows, column), np.asarray(as_numbers(listed(made[weight]), table, weight), dtype=np.float64))
@@ -224,7 +237,8 @@ def _gathered(
     return x, [Check("weights of a row add up to its own", ok, f"off by {off.max():.0e}{'' if ok else _where(off)}")]
 
 
-def _codes(fair: FairLabels) -> dict[str, int]:
+def codes_of(fair: FairLabels) -> dict[str, int]:
+    """Give the code of each class by its text."""
     return {text: code for code, text in enumerate(as_text(fair.classes, "classes"))}
 
 
@@ -237,13 +251,14 @@ def _as_fitted(arguments: dict[str, Any], fair: FairLabels) -> dict[str, Any]:
     vocabularies = dict(zip(fair.schema.columns, fair.schema.vocabularies, strict=True))
     for part in ("sensitive_features", "control_features"):
         for name, column in arguments.get(part, {}).items():
-            arguments[part][name] = _typed(column, getattr(vocabularies.get(name), "values", None))
+            arguments[part][name] = typed(column, getattr(vocabularies.get(name), "values", None))
     if not isinstance(arguments["y"], dict):
-        arguments["y"] = _typed(arguments["y"], fair.classes)
+        arguments["y"] = typed(arguments["y"], fair.classes)
     return arguments
 
 
-def _typed(column: Any, known: Any) -> Any:
+def typed(column: Any, known: Any) -> Any:
+    """Give a list of text the values that it spells, where those are not text themselves."""
     if not isinstance(column, list) or known is None or any(isinstance(value, str) for value in listed(known)):
         return column
     values = listed(known)
@@ -251,9 +266,11 @@ def _typed(column: Any, known: Any) -> Any:
     return [spelled.get(value, value) if isinstance(value, str) else value for value in column]
 
 
-def _same(name: str, found: int, wanted: int) -> Check:
+def same(name: str, found: int, wanted: int) -> Check:
+    """Compare numbers of rows."""
     return Check(name, found == wanted, f"{found:,}" if found == wanted else f"{found:,}, not {wanted:,}")
 
 
-def _alike(name: str, found: str, wanted: str) -> Check:
+def alike(name: str, found: str, wanted: str) -> Check:
+    """Compare checksums."""
     return Check(name, found == wanted, f"sha256 {found[:12]}" if found == wanted else f"sha256 {found[:12]}, not {wanted[:12]}")

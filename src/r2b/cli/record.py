@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,17 @@ from r2b.tables.plain import as_text
 
 SUFFIX = ".r2b.json"
 VERSION = 1
+
+
+def beside(output: str) -> str:
+    """Name the certificate of an output, which may be a folder.
+
+    Examples
+    --------
+    >>> beside("fair.csv"), beside("fair/")
+    ('fair.csv.r2b.json', 'fair.r2b.json')
+    """
+    return f"{output.rstrip('/' + os.sep) or output}{SUFFIX}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +57,10 @@ class Record:
     command : str
     numpy : str
         Release whose random numbers were drawn.
+    key : tuple of str
+        Columns that the draw of a row followed from.
+    stream : dict or None
+        Where the table was read part by part: what its fingerprints are of, and in how many parts its rows were rounded.
     """
 
     selection: Selection
@@ -57,6 +73,8 @@ class Record:
     n_rows: int
     command: str
     numpy: str = np.__version__
+    key: tuple[str, ...] = ()
+    stream: dict[str, Any] | None = None
 
     def encoded(self, fair: FairLabels) -> bytes:
         """Give the file: everything that ``FairLabels.save`` writes, and this record."""
@@ -84,10 +102,11 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
         stored = content["file"]
         if stored["version"] != VERSION:
             raise ValueError(f"version {stored['version']!r}")
-        fields = {name: stored[name] for name in Record.__dataclass_fields__}
+        fields = {name: stored[name] for name in Record.__dataclass_fields__ if name not in _LATER or name in stored}
         fields |= {
             "selection": Selection.from_json(stored["selection"]),
             "new": tuple(stored["new"]),
+            "key": tuple(stored.get("key", ())),
             "options": _untold(stored["options"]),
         }
         return fair, Record(**fields)
@@ -100,6 +119,7 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
 
 
 _BY_CLASS = ("epsilon", "target")
+_LATER = ("key", "stream")  # what certificates of earlier releases do not have
 
 
 def _told(options: Mapping[str, Any]) -> dict[str, Any]:

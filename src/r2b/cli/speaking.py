@@ -17,7 +17,7 @@ from r2b.tables import Table
 
 _OPTIONS = (
     *("families", "bound", "target", "missing", "min_group_size", "small_groups", "absent", "normalize", "lam", "objective"),
-    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit"),
+    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit", "new_column", "key", "na", "encoding", "format"),
 )
 _SPELLED = re.compile(rf"\b({'|'.join(_OPTIONS)})=(?:'([^']*)'|\"([^\"]*)\"|([\w.]+))")
 _BARE = re.compile(rf"(?<![-\w])({'|'.join(name for name in _OPTIONS if '_' in name)})\b")

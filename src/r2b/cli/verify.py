@@ -6,12 +6,16 @@ from pathlib import Path
 
 import click
 
+from r2b import FairLabels
 from r2b.cli import options
 from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import per_class
 from r2b.cli.recheck import Check, recheck
-from r2b.cli.record import SUFFIX, read_record
+from r2b.cli.record import Record, beside, read_record
 from r2b.cli.speaking import say, say_json
+from r2b.cli.stream_recheck import recheck_stream
+from r2b.cli.streams import open_stream
 from r2b.errors import ParameterError
 from r2b.tables import read_table
 
@@ -46,23 +50,56 @@ def verify_command(
       r2b verify fair.csv --epsilon 0.01
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json --json
     """  # noqa: D301
-    proof = certificate if certificate is not None else f"{output}{SUFFIX}"
+    proof = certificate if certificate is not None else beside(output)
     if not Path(proof).exists():
         raise ParameterError(f"There is no certificate {proof!r}.", remedy="Name it with --certificate.", path=proof)
     fair, record = read_record(proof)
     spelled = encoding if encoding != "utf-8" else str(record.reading["encoding"])
+    if epsilon:
+        record.options["epsilon"] = per_class("--epsilon", epsilon, fair.classes.tolist())
+    if record.stream is not None:
+        checks, name = _of_stream(output, fair, record, data, format_, spelled, delimiter, quiet=quiet or as_json)
+        return _said(checks, name, record.form, as_json=as_json, quiet=quiet)
     table = read_table(
         output, format=format_ or record.reading["format"], encoding=spelled, delimiter=delimiter or record.reading["delimiter"]
     )
     source = table if data is None else read_table(data, encoding=encoding, delimiter=delimiter)
-    if epsilon:
-        record.options["epsilon"] = per_class("--epsilon", epsilon, fair.classes.tolist())
-    checks = recheck(table, source, fair, record)
+    return _said(recheck(table, source, fair, record), table.name, record.form, as_json=as_json, quiet=quiet)
+
+
+def _of_stream(
+    output: str,
+    fair: FairLabels,
+    record: Record,
+    data: str | None,
+    format_: str | None,
+    encoding: str,
+    delimiter: str | None,
+    *,
+    quiet: bool,
+) -> tuple[list[Check], str]:
+    """Check an output that was written part by part."""
+    if data is not None:
+        remedy = "Leave out --data: an output that was written part by part has all columns of its data."
+        raise ParameterError("--data is given.", remedy=remedy, path=data)
+    with RowMeter(quiet=quiet) as meter:
+        source, _ = open_stream(
+            output,
+            format_=format_ or record.reading["format"],
+            encoding=encoding,
+            delimiter=delimiter or record.reading["delimiter"],
+            na=record.selection.na,
+            watch=meter,
+        )
+        return recheck_stream(source, fair, record), source.name
+
+
+def _said(checks: list[Check], name: str, form: str, *, as_json: bool, quiet: bool) -> int:
     ok = all(check.ok for check in checks)
     if as_json:
-        say_json({"verified": ok, "form": record.form, "checks": [vars(check) for check in checks]})
+        say_json({"verified": ok, "form": form, "checks": [vars(check) for check in checks]})
     elif not quiet or not ok:
-        say("\n".join([f"{'Verified' if ok else 'NOT VERIFIED'}: {table.name}, {record.form}", *map(_line, checks)]))
+        say("\n".join([f"{'Verified' if ok else 'NOT VERIFIED'}: {name}, {form}", *map(_line, checks)]))
     return DONE if ok else NOT_REACHED
 
 

@@ -36,7 +36,12 @@ def job_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) ->
             fault = "is what this question answers" if name in decided else "is not an option of debias"
             offered = ", ".join(option for option in known if option not in decided)
             raise ParameterError(f"The option {name!r} {fault}.", remedy=f"Choose among {offered}.", option=name)
-    request = Request(**{name: options[name] for name in _REQUEST if name in options})
-    settings = Settings(**{name: options[name] for name in _SETTINGS if name in options})
+    request, settings = request_and_settings(options)
     data = {name: options[name] for name in _DATA if name in options}
     return open_job(y, **data, request=request, settings=settings, costs=options.get("costs"))
+
+
+def request_and_settings(options: dict[str, Any]) -> tuple[Request, Settings]:
+    """Read what is asked of the groups, and how it is solved, from the keyword arguments of ``debias``; others are let be."""
+    request = Request(**{name: options[name] for name in _REQUEST if name in options})
+    return request, Settings(**{name: options[name] for name in _SETTINGS if name in options})

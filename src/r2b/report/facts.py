@@ -16,6 +16,7 @@ from r2b.inputs import Dataset
 from r2b.inputs.labels import read_labels
 from r2b.inputs.vocabulary import plain_value
 from r2b.intervals import effective_size
+from r2b.job import Job
 from r2b.merge import class_weights
 from r2b.questions import Frontier
 from r2b.questions.frontier import fair_as_they_are, solved_along
@@ -101,16 +102,43 @@ def gather(
         random_state=random_state,
         **{option: options[option] for option in _SHARED if option in options},
     )
-    fair = job.solve(stacklevel=3)
+    draws = {"random_state": random_state, "frontier_points": frontier_points}
+    return gathered(job, found, label_name=name, command=command, options={"epsilon": epsilon, **options}, draws=draws)
+
+
+def gathered(
+    job: Job, found: Audit, *, label_name: str | None, command: str | None, options: Mapping[str, Any], draws: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Solve a job that is open and ask what that costs, for an audit of the same rows.
+
+    Parameters
+    ----------
+    job : Job
+        Its rows may each stand for several.
+    found : Audit
+    label_name, command : str or None
+    options : mapping
+        As the job was asked, ``epsilon`` among them.
+    draws : mapping
+        ``random_state`` and, where it is not 25, ``frontier_points``.
+
+    Returns
+    -------
+    dict
+        As :func:`gather` gives it.
+    """
+    fair = job.solve(stacklevel=4)
     path = None
+    frontier_points = draws.get("frontier_points", 25)
     if not isinstance(frontier_points, int) or isinstance(frontier_points, bool) or frontier_points < 0:
         remedy = "Pass how many epsilons to solve for, such as 25, or 0 to leave the cost out."
         raise ParameterError(f"frontier_points is {frontier_points!r}.", remedy=remedy, frontier_points=frontier_points)
     if frontier_points:
         epsilons = _path(fair_as_they_are(job), int(frontier_points), _chosen(fair.certificate))
         path = Frontier(tuple(solved_along(job, epsilons)), epsilons)
-    settings = {"epsilon": epsilon, **{option: options[option] for option in _ECHOED if option in options}, "random_state": random_state}
-    return facts_of(found, fair, path, label_name=name, command=command, settings=settings)
+    settings = {"epsilon": options["epsilon"], **{option: options[option] for option in _ECHOED if option in options}}
+    settings["random_state"] = draws["random_state"]
+    return facts_of(found, fair, path, label_name=label_name, command=command, settings=settings)
 
 
 def facts_of(
@@ -201,21 +229,21 @@ def _data(dataset: Dataset) -> dict[str, Any]:
         for j, name in enumerate(groups.columns)
     ]
     return {
-        "rows": dataset.n_rows,
+        "rows": dataset.size,
         "label_kind": "probabilities" if labels.is_soft else "classes",
         "classes": [_plain(name) for name in labels.vocabulary.values],
         "class_rows": counts,
         "attributes": attributes,
         "cells": dataset.n_groups,
-        "weights": None
-        if weight is None
-        else {
-            "total": float(weight.sum()),
-            "smallest": float(weight.min()),
-            "largest": float(weight.max()),
-            "effective_rows": float(effective_size(weight)),
-        },
+        "weights": None if weight is None else _weights(weight, dataset.repeats),
     }
+
+
+def _weights(weight: Floats, repeats: NDArray[Any] | None) -> dict[str, float]:
+    """Describe the weights of rows; those that were counted together weigh the same."""
+    each = weight if repeats is None else weight / repeats
+    effective = effective_size(weight) if repeats is None else float(weight.sum()) ** 2 / float(weight @ each)
+    return {"total": float(weight.sum()), "smallest": float(each.min()), "largest": float(each.max()), "effective_rows": float(effective)}
 
 
 def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:

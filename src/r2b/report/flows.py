@@ -121,4 +121,4 @@ def _of_means(fair: FairLabels) -> list[dict[str, Any]]:
 
 def _total(fair: FairLabels) -> float:
     assert fair.dataset is not None
-    return float(fair.dataset.n_rows if fair.dataset.weight is None else fair.dataset.weight.sum())
+    return float(fair.dataset.size if fair.dataset.weight is None else fair.dataset.weight.sum())

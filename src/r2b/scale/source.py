@@ -13,6 +13,7 @@ from typing import Any
 from r2b.errors import InputError, MissingValueError
 from r2b.oracle import Blocks
 from r2b.scale.batch import Batch
+from r2b.scale.choice import Choice
 from r2b.scale.decode import Decode
 from r2b.scale.relabel import Relabel
 from r2b.scale.tally import Counter, Tally
@@ -46,6 +47,10 @@ class Source(ABC):
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         """Run work on every batch; results come in the order of the batches."""
         return (work(batch) for batch in self.batches(columns))
+
+    def reading_numbers(self, choice: Choice) -> Source:
+        """Give the same table with the probabilities and weights of a choice as numbers; files of text read them so on request."""
+        return self
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, and add up their weights."""

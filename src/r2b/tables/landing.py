@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from r2b.errors import ParameterError
+from r2b.tables.formats import format_of
 
 
 class Landing:
@@ -38,34 +40,64 @@ class Landing:
         self.force = force
         self.keep = keep
         self._waiting: list[tuple[Path, Path]] = []
+        self._reserved: list[tuple[Path, Path]] = []
 
     def __enter__(self) -> Landing:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for beside, _ in self._waiting:
+        for beside, _ in [*self._waiting, *self._reserved]:
             with contextlib.suppress(OSError):
-                beside.unlink()
+                shutil.rmtree(beside) if beside.is_dir() else beside.unlink()
 
-    def check(self, path: str | Path) -> None:
+    def check(self, path: str | Path, *, folder: bool = False) -> None:
         """Refuse a target before any work is done for it.
+
+        Parameters
+        ----------
+        path : path
+        folder : bool
+            Whether a folder is to be made.
 
         Raises
         ------
         ParameterError
             It is there already, is the file that is read, or has no folder.
         """
-        target = Path(path)
+        target = Path(os.path.normpath(path)) if folder else Path(path)
         if any(_same(target, Path(each)) for each in self.keep):
             raise ParameterError(
                 f"{path} is the file that is read.", remedy="Write to another name; the input is never changed.", path=str(path)
             )
-        if target.is_dir():
+        if folder:
+            _refuse_within(target, self.keep)
+        if target.is_dir() and not folder:
             raise ParameterError(f"{path} is a folder.", remedy="Pass the name of a file in it.", path=str(path))
         if not target.parent.is_dir():
             raise ParameterError(f"There is no folder {str(target.parent)!r}.", remedy="Make it first, or write elsewhere.", path=str(path))
         if target.exists() and not self.force and not is_device(target):
             raise _exists(path)
+        if folder and target.exists():
+            _refuse_precious(target)
+
+    def reserve(self, path: str | Path, *, folder: bool = False) -> Path:
+        """Give a hidden name beside a target, to write to; a folder is made. It is moved into place after everything else.
+
+        Raises
+        ------
+        ParameterError
+            As for :meth:`check`, or the folder cannot be made.
+        """
+        self.check(path, folder=folder)
+        target = Path(os.path.realpath(path))
+        beside = _beside(target)
+        self._reserved.append((beside, target))
+        if folder:
+            try:
+                beside.mkdir()
+            except OSError as cause:
+                raise unwritable(path, cause) from cause
+        return beside
 
     def write(self, path: str | Path, content: bytes) -> None:
         """Write a file beside its target."""
@@ -75,7 +107,7 @@ class Landing:
         if is_device(target):
             target.write_bytes(content)
             return
-        beside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
+        beside = _beside(target)
         self._waiting.append((beside, target))
         try:
             with open(beside, "xb") as file:
@@ -85,12 +117,11 @@ class Landing:
             if target.exists():
                 shutil.copymode(target, beside)
         except OSError as cause:
-            raise ParameterError(
-                f"{path} cannot be written: {cause.strerror or cause}.", remedy="Write elsewhere.", path=str(path)
-            ) from cause
+            raise unwritable(path, cause) from cause
 
     def land(self) -> None:
-        """Move every file into place, in the order they were written."""
+        """Move every file into place, in the order they were written, those with reserved names last."""
+        self._waiting, self._reserved = [*self._waiting, *self._reserved], []
         while self._waiting:
             beside, target = self._waiting[0]
             self._move(beside, target)
@@ -98,6 +129,9 @@ class Landing:
             _settle(target.parent)
 
     def _move(self, beside: Path, target: Path) -> None:
+        if beside.is_dir():
+            self._move_folder(beside, target)
+            return
         if self.force:
             os.replace(beside, target)
             return
@@ -111,6 +145,61 @@ class Landing:
             os.replace(beside, target)
             return
         os.unlink(beside)
+
+    def _move_folder(self, beside: Path, target: Path) -> None:
+        if not target.exists():
+            os.rename(beside, target)
+            return
+        self.check(target, folder=True)
+        # Two renames, since no system replaces a folder that has files in one.
+        aside = _beside(target)
+        os.rename(target, aside)
+        try:
+            os.rename(beside, target)
+        except BaseException:
+            os.rename(aside, target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
+
+
+def unwritable(path: str | Path, cause: OSError) -> ParameterError:
+    """Say that a file cannot be written, and why."""
+    full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    told = f"the disk has no room left ({cause.strerror})" if full else cause.strerror or str(cause)
+    remedy = "Make room, or write elsewhere. Nothing was left behind." if full else "Write elsewhere."
+    return ParameterError(f"{path} cannot be written: {told}.", remedy=remedy, path=str(path), errno=cause.errno)
+
+
+def _refuse_within(target: Path, keep: tuple[str, ...]) -> None:
+    """Refuse a folder that holds what is read, or lies in it."""
+    place = Path(os.path.realpath(target))
+    for each in keep:
+        other = Path(os.path.realpath(each))
+        inside = other.is_dir() and place.is_relative_to(other)
+        if inside or other.is_relative_to(place):
+            raise ParameterError(
+                f"{target} and {each}, which is read, lie in one another.",
+                remedy="Write to another folder; the input is never changed.",
+                path=str(target),
+            )
+
+
+def _refuse_precious(target: Path) -> None:
+    """Refuse to replace a folder that holds anything but tables."""
+    if not target.is_dir():
+        raise ParameterError(f"{target} is a file, and a folder is to be written.", remedy="Write to another name.", path=str(target))
+    for here, _, files in os.walk(target):
+        odd = next((name for name in files if not name.startswith((".", "_")) and format_of(name) is None), None)
+        if odd is not None:
+            raise ParameterError(
+                f"{target} would be replaced, but {os.path.join(here, odd)} is not a table.",
+                remedy="Write to another name, or remove the folder yourself.",
+                path=str(target),
+            )
 
 
 def is_device(target: Path) -> bool:

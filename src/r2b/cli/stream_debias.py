@@ -1,0 +1,156 @@
+"""``r2b debias`` of tables that are read part by part."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from r2b.cli.labelling import new_names, refuse_taken
+from r2b.cli.meter import RowMeter
+from r2b.cli.numbers import costs_of, per_class, target_of
+from r2b.cli.record import Record
+from r2b.cli.reporting import command_line
+from r2b.cli.selection import PARTS, Selection, families_of, named
+from r2b.cli.stream_marks import COUNTS, ROWS, RowMarks, marks_of_counts, numeric, written_counts
+from r2b.cli.stream_reports import land_stream_reports, refuse_soft_report
+from r2b.cli.streams import classes_in, columns_of, open_stream
+from r2b.errors import NotSolvedWarning
+from r2b.scale.fair import FairTable
+from r2b.scale.files import FileSource
+from r2b.scale.relabel import Relabel
+from r2b.scale.scan import Scan
+from r2b.scale.writing import kept_files, shape_of, write_into
+from r2b.tables import Landing
+from r2b.tables.formats import Format
+
+_NOT_TOLD = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks of a stream.
+
+    Attributes
+    ----------
+    data, output : str
+    output_format, certificate, html, markdown, new_column : str or None
+    form : str
+    random_state : int
+    key, epsilon, target, family : sequence of str
+    families, costs : str or None
+    reading : dict
+        Format, encoding and delimiter.
+    quiet : bool
+    """
+
+    data: str
+    output: str
+    output_format: str | None
+    certificate: str | None
+    html: str | None
+    markdown: str | None
+    new_column: str | None
+    form: Any
+    random_state: int
+    key: Sequence[str]
+    epsilon: Sequence[str]
+    target: Sequence[str]
+    family: Sequence[str]
+    families: str | None
+    costs: str | None
+    reading: dict[str, Any]
+    quiet: bool
+
+
+def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> tuple[FairTable, tuple[str, ...]]:
+    """Solve, and write everything beside its target; give the solution and the names of the new columns."""
+    with RowMeter(quiet=wanted.quiet) as meter:
+        source, table = open_stream(wanted.data, **wanted.reading, na=given["na"], threads=given["threads"], watch=meter)
+        landing.keep = kept_files(source)
+        shape = shape_of(source, wanted.output, wanted.output_format)
+        landing.check(wanted.output, folder=source.listing.many)
+        selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
+        key = named(table, wanted.key, "--key")
+        scan = Scan(source)
+        refuse_soft_report(scan, columns_of(selection), wanted.html, wanted.markdown)
+        classes = classes_in(scan, selection, given["missing"])
+        refuse_taken(table, new_names(wanted.form, wanted.new_column, selection, classes))
+        given.pop("merge_rows")
+        given |= {"families": families_of(table, wanted.families, wanted.family, "crossed"), "target": target_of(wanted.target, classes)}
+        given |= {"epsilon": per_class("--epsilon", wanted.epsilon, classes) if wanted.epsilon else 0.0}
+        given |= {"costs": costs_of(wanted.costs, classes)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
+            fair = scan.debias(**columns_of(selection), **given)
+        meter.now("Looking")
+        relabel = fair.relabel(wanted.form, random_state=wanted.random_state, key=key or None, new_column=wanted.new_column)
+        meter.now("Writing")
+        beside = write_into(landing, source, relabel, wanted.output, wanted.output_format)
+        if wanted.certificate is not None:
+            meter.now("Checking")
+            record = _record(source, fair, relabel, shape, os.fspath(beside), selection, wanted, given)
+            landing.write(wanted.certificate, record.encoded(fair))
+    land_stream_reports(
+        landing,
+        wanted.html,
+        wanted.markdown,
+        scan=scan,
+        columns=columns_of(selection),
+        label=selection.stem,
+        options=given,
+        draws={"random_state": wanted.random_state},
+    )
+    return fair, relabel.names
+
+
+def _record(
+    source: FileSource,
+    fair: FairTable,
+    relabel: Relabel,
+    shape: Format,
+    beside: str,
+    selection: Selection,
+    wanted: Wanted,
+    given: dict[str, Any],
+) -> Record:
+    same = shape.kind == source.listing.format.kind
+    dialect = getattr(source.files[0], "dialect", None) if same else None
+    reading = {
+        "format": str(shape),
+        "encoding": wanted.reading["encoding"] if same else "utf-8",
+        "delimiter": None if dialect is None else dialect.delimiter,
+    }
+    made = FileSource.open(
+        beside, str(shape), reading["delimiter"], na=selection.na, encoding=str(reading["encoding"]), threads=source.threads
+    )
+    made = replace(made, watch=source.watch)
+    choice = relabel.decode.choice
+    marks = marks_of(made, relabel)
+    rounded = relabel.form == "round" and relabel.borders is None
+    stream = {
+        "fingerprints": ROWS if choice.soft else COUNTS,
+        "files": len(source.files) if source.listing.many else None,
+        "rounded": "part by part" if rounded else None,
+    }
+    n_rows = source.n_rows
+    assert n_rows is not None
+    asked = {name: value for name, value in given.items() if name not in _NOT_TOLD}
+    told = (selection, asked, relabel.form, relabel.names, wanted.random_state, reading, marks, n_rows, command_line())
+    return Record(*told, key=choice.key, stream=stream)
+
+
+def marks_of(made: FileSource, relabel: Relabel) -> dict[str, str]:
+    """Give the fingerprints of a table that was written."""
+    choice = relabel.decode.choice
+    if not choice.soft:
+        old = (choice.label[0], *choice.attributes)
+        return marks_of_counts(written_counts(made, old, choice.weight, relabel.form, relabel.names), old, relabel.form)
+    marks = RowMarks(relabel.decode, relabel.form, relabel.names)
+    source = made.reading_numbers(choice)
+    numbers = relabel.names if relabel.form == "soft" else relabel.names[1:]
+    for old_bytes, new_bytes in source.run([*choice.used, *relabel.names], lambda batch: marks.read(numeric(batch, numbers))):
+        marks.take(old_bytes, new_bytes)
+    return marks.marks()

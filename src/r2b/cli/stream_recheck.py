@@ -1,0 +1,197 @@
+"""The checks of ``r2b verify`` for outputs that were written part by part: from counts for class labels, else batch by batch."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b import FairLabels
+from r2b.certificate import PROVEN
+from r2b.cli.recheck import Check, Evidence, alike, codes_of, of_soft, proof_of, same, typed
+from r2b.cli.record import Record
+from r2b.cli.stream_marks import marks_of_counts, rows_of, written_counts
+from r2b.cli.stream_reports import chosen
+from r2b.cli.stream_soft import recheck_probabilities
+from r2b.cli.streams import StreamedTable, columns_of
+from r2b.errors import R2BError
+from r2b.job import Job
+from r2b.questions.opening import request_and_settings
+from r2b.scale.batch import Batch
+from r2b.scale.choice import Choice
+from r2b.scale.decode import Decode
+from r2b.scale.fair import FairTable
+from r2b.scale.files import FileSource
+from r2b.scale.relabel import Relabel
+from r2b.scale.scan import Scan
+from r2b.scale.tally import Tally, dataset_of
+from r2b.tables.plain import as_text
+
+Floats = NDArray[np.float64]
+
+_DEVIATIONS = 8.0  # of a mean of drawn labels, beyond which they were not drawn
+
+
+def recheck_stream(source: FileSource, fair: FairLabels, record: Record) -> list[Check]:
+    """Check labels in files."""
+    table = StreamedTable(source.name, source.listing.format, source.names)
+    table.check([*record.selection.used, *record.key], "named in the certificate")
+    table.check(record.new, "named in the certificate")
+    choice = replace(chosen(Scan(source), columns_of(record.selection)), key=record.key)
+    try:
+        if choice.soft:
+            return recheck_probabilities(source, fair, record, choice)
+        return _of_counts(source, fair, record, choice)
+    except R2BError as error:
+        return [Check("data can be read as they were", False, error.problem)]
+
+
+def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> list[Check]:
+    old, form = (choice.label[0], *choice.attributes), record.form
+    counts = written_counts(source, old, choice.weight, form, record.new)  # type: ignore[arg-type]
+    marks = marks_of_counts(counts, old, form)  # type: ignore[arg-type]
+    rows = rows_of(counts, old, form)  # type: ignore[arg-type]
+    checks = [same("rows are as many as were debiased", sum(rows.values()), record.n_rows)]
+    checks += [alike("data are those that were debiased", marks["data"], record.fingerprints["data"])]
+    checks += [alike("labels are those that were written", marks["labels"], record.fingerprints["labels"])]
+    counts, as_they_were = _as_fitted(counts, fair, choice)
+    found = counts if form != "expand" else _gathered(counts, old, record.new[0])
+    request, settings = request_and_settings(record.options)
+    data = dataset_of(replace(found, columns={name: found.columns[name] for name in old}), choice, missing=request.missing)
+    job = Job.of(data, request, settings, fair.costs)
+    known = [job.families.names.tolist() == fair.groups.tolist(), data.schema.classes.values.tolist() == fair.classes.tolist()]
+    checks.append(Check("classes and groups are the same", all(known), f"{len(fair.classes)} classes, {len(fair.groups)} groups"))
+    if not all(known):
+        return checks
+    weight = found.count.astype(np.float64) if found.weight is None else found.weight
+    weighed = replace(data, weight=weight)
+    evidence = Evidence(replace(job, dataset=weighed), replace(fair, dataset=weighed))
+    expected = np.asarray(evidence.fair.soft_labels, dtype=np.float64)
+    if form in ("round", "sample"):
+        checks += _of_whole(evidence, record, found, expected)
+        if as_they_were and not (form == "round" and choice.weight is not None):
+            checks.append(_drawn_again(source, fair, record, choice, data))
+        return checks + proof_of(evidence, expected)
+    try:
+        x = _distributions(evidence, record, counts, found, old)
+    except (KeyError, ValueError, TypeError) as error:
+        return [*checks, Check("labels are probabilities", False, str(error))]
+    return checks + of_soft(evidence, x, expected)
+
+
+def _as_fitted(counts: Tally, fair: FairLabels, choice: Choice) -> tuple[Tally, bool]:
+    """Give text back the type that it had before a format without types took it away, and say whether there was no need to."""
+    known: dict[str, Any] = dict(zip(fair.schema.columns, fair.schema.vocabularies, strict=True))
+    columns, kept = dict(counts.columns), True
+    for name in (choice.label[0], *choice.attributes):
+        values = fair.classes if name == choice.label[0] else known[name].values
+        plain = columns[name].to_pylist()
+        columns[name] = typed(plain, values)
+        kept = kept and columns[name] == plain
+    return replace(counts, columns=columns), kept
+
+
+def _gathered(counts: Tally, old: tuple[str, ...], new: str) -> Tally:
+    """Give the rows before they were repeated: every combination of old columns once, with its rows and weight."""
+    keys = list(zip(*(counts.columns[name] for name in old), strict=True))
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    count, weight = np.zeros(len(places), np.int64), np.zeros(len(places))
+    assert counts.weight is not None
+    for key, rows, mass in zip(keys, counts.count.tolist(), counts.weight.tolist(), strict=True):
+        count[places[key]] = max(count[places[key]], rows)
+        weight[places[key]] += mass
+    columns = {name: [key[place] for key in places] for place, name in enumerate(old)}
+    return Tally(columns, count, weight)
+
+
+def _distributions(evidence: Evidence, record: Record, counts: Tally, found: Tally, old: tuple[str, ...]) -> Floats:
+    """Read the new labels of every combination as probabilities."""
+    if record.form == "soft":
+        return np.column_stack([np.array([float(value) for value in counts.columns[name].to_pylist()]) for name in record.new])
+    code = codes_of(evidence.fair)
+    places = {key: place for place, key in enumerate(zip(*(found.columns[name] for name in old), strict=True))}
+    x = np.zeros((len(found.count), len(code)))
+    keys = zip(*(counts.columns[name] for name in old), strict=True)
+    labels = as_text(counts.columns[record.new[0]], record.new[0])
+    assert counts.weight is not None and found.weight is not None
+    for key, label, rows, mass in zip(keys, labels, counts.count.tolist(), counts.weight.tolist(), strict=True):
+        if rows != found.count[places[key]]:
+            raise ValueError(f"of {found.count[places[key]]:,} rows {rows:,} are repeated for {label!r}")
+        x[places[key], code[label]] += mass
+    total = x.sum(axis=1)
+    x[total > 0] /= total[total > 0, None]
+    if record.selection.weight is None and np.abs(total / found.count - 1.0).max() > PROVEN:
+        raise ValueError("the weights of a row do not add up to 1")
+    x[total == 0] = np.asarray(evidence.fair.soft_labels)[total == 0]  # rows of no weight say nothing about their labels
+    return x
+
+
+def _of_whole(evidence: Evidence, record: Record, found: Tally, expected: Floats) -> list[Check]:
+    """Check one class per row: each is possible, and the counts are near what they should be."""
+    code, texts = codes_of(evidence.fair), as_text(found.columns[record.new[0]], record.new[0])
+    unknown = next((text for text in texts if text not in code), None)
+    if unknown is not None:
+        return [Check("labels are classes", False, f"{unknown!r} is none")]
+    labels = np.array([code[text] for text in texts])
+    chance = expected[np.arange(len(labels)), labels]
+    odd = int(found.count[chance <= 0].sum())
+    checks = [
+        Check("every label may be drawn", odd == 0, "each has a chance above 0" if not odd else f"{odd:,} rows have a label that may not")
+    ]
+    data = evidence.job.dataset
+    if record.form == "round" and record.selection.weight is None:
+        return [*checks, _whole_counts(data, labels, found.count, expected)]
+    x = np.eye(len(code))[labels]
+    away = np.abs(evidence.means(x) - evidence.means(expected))
+    counts, weight = found.count.astype(np.float64), evidence.weight
+    # The square of the weights of rows that were counted together is at most what it is if one of them has it all.
+    spread = np.column_stack([np.bincount(data.groups.codes, weight**2 / counts * p * (1 - p), data.n_groups) for p in expected.T])
+    share = np.bincount(data.groups.codes, weight, minlength=data.n_groups)
+    deviation = evidence.job.parity.means(np.sqrt(spread) / np.where(share > 0, share, 1.0)[:, None])
+    beyond = bool((away > _DEVIATIONS * deviation + PROVEN).any()) and record.selection.weight is None
+    checks.append(Check("group means are near those of the optimum", not beyond, f"at most {away.max():.1e} away"))
+    return checks
+
+
+def _whole_counts(data: Any, labels: NDArray[Any], count: NDArray[Any], expected: Floats) -> Check:
+    """Check that every class of every cell has its fair number of rows, rounded up or down."""
+    n_cells, n_classes = data.n_groups, expected.shape[1]
+    got = np.bincount(data.groups.codes.astype(np.int64) * n_classes + labels, count, n_cells * n_classes).reshape(n_cells, n_classes)
+    wanted = np.column_stack([np.bincount(data.groups.codes, count * p, n_cells) for p in expected.T])
+    off = float(np.abs(got - wanted).max())
+    return Check("counts are the fair ones, rounded", off <= 1.0 + PROVEN * float(count.sum()), f"at most {off:.2f} rows away")
+
+
+def differing_rows(drawn: Any, written: Any, name: str, first: int) -> tuple[int, int | None]:
+    """Count rows whose labels differ, and give the number of the first."""
+    kinds = {str(drawn.type), str(written.type)}
+    if len(kinds) == 1 and drawn.equals(written):
+        return 0, None
+    one, other = as_text(drawn, name), as_text(written, name)
+    wrong = [row for row, (mine, its) in enumerate(zip(one, other, strict=True)) if mine != its]
+    return len(wrong), first + wrong[0] if wrong else None
+
+
+def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: Choice, counted: Any) -> Check:
+    """Draw every row again from its key and the prices."""
+    decode = Decode(choice, fair.schema)
+    kept = {each.name: getattr(fair, each.name) for each in fields(FairLabels)} | {"dataset": None}
+    table = FairTable(**kept, source=source, choice=choice, counted=counted)
+    borders = table._borders(decode, record.random_state) if record.form == "round" else None
+    response = fair._response(fair.schema.layout)
+    relabel = Relabel(decode, response, record.form, record.new, record.random_state, borders)  # type: ignore[arg-type]
+    name = record.new[0]
+
+    def differing(batch: Batch) -> tuple[int, int | None]:
+        return differing_rows(relabel(batch).columns[name], batch.columns[name], name, batch.first)
+
+    total, first = 0, None
+    for wrong, row in source.run([*relabel.needed, name], differing, coded=False):
+        total, first = total + wrong, row if first is None else first
+    excused = total > 0 and record.form == "round" and record.numpy != np.__version__
+    told = f"{total:,} rows differ, the first is row {first}" if total else "every row, drawn again"
+    if excused:
+        told += f"; NumPy {record.numpy} drew them and this is {np.__version__}, so they prove nothing"
+    return Check("labels follow from the prices", total == 0 or excused, told)
