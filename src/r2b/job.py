@@ -18,7 +18,7 @@ from r2b.families import Families, Request, resolve
 from r2b.families.request import one_of
 from r2b.inputs import Dataset, Groups, Schema, read
 from r2b.merge import Extent, MergeChoice, Rows, merge
-from r2b.oracle import MemoryOracle, Oracle
+from r2b.oracle import ClassOracle, MemoryOracle, Oracle, oracle_of
 from r2b.oracle.blocks import KernelChoice
 from r2b.parity import Parity, TargetBound
 from r2b.problem import Problem
@@ -142,8 +142,7 @@ class Solvable:
             outcome, answers, table = self._agree(problem)
         else:
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
-            start = self._head_start(problem) if start is None else start
-            outcome = solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+            outcome = self._found(problem, limits, start)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
         status = _borne_out(outcome, proof, self.settings.tol)
         if not status.ok:
@@ -195,6 +194,10 @@ class Solvable:
                 left_out=self.families.left_out,
             )
 
+    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
+        start = self._head_start(problem) if start is None else start
+        return solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+
     def _head_start(self, problem: Problem) -> Floats | None:
         """Give prices that are near the answer, where something is known about them."""
         return None
@@ -218,7 +221,7 @@ class Job(Solvable):
 
     dataset: Dataset
     rows: Rows
-    oracle: MemoryOracle
+    oracle: MemoryOracle | ClassOracle
 
     @classmethod
     def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
@@ -229,9 +232,9 @@ class Job(Solvable):
         prices = None if costs is None else _costs(costs, list(request.names))
         truth = None
         if prices is not None:
-            truth, rows = rows.labels, replace(rows, labels=rows.labels @ -prices)
+            truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
         _refuse_agreement(settings, soft=dataset.labels.is_soft)
-        oracle = MemoryOracle(rows, settings.kernel, settings.threads, truth)
+        oracle = oracle_of(rows, settings.kernel, settings.threads, truth)
         before = oracle.label_means()
         families, parity = resolve(request, dataset.groups, rows.group_weight, before)
         job = cls(

@@ -6,7 +6,7 @@ are otherwise left where they are: the label matrix is never copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ class Rows:
 
     Attributes
     ----------
-    labels : ndarray of shape (n, n_classes)
+    matrix : ndarray of shape (n, n_classes), or None for classes
         Label rows, float32 or float64: distinct ones if merged, else the user's own matrix.
     groups : ndarray of shape (n,)
         The group of each, an unsigned code.
@@ -43,29 +43,48 @@ class Rows:
         The table these rows stand for; None for a sample of rows that live elsewhere.
     row_of : ndarray of shape (N,) or None
         For merged probabilities, which of these rows stands for each row of the table; None where that follows from the codes.
+    classes : ndarray of shape (n,) or None
+        The class of each row, where labels are classes and each is worth 1 to its own rows and nothing to others.
     """
 
-    labels: Array
+    matrix: Array | None
     groups: Array
     weight: Floats | None
     n_groups: int
     dataset: Dataset | None
     row_of: Array | None = None
+    classes: Array | None = None
 
     @property
     def n_classes(self) -> int:
         """The number of classes, L."""
-        return int(self.labels.shape[1])
+        if self.matrix is None:
+            assert self.dataset is not None
+            return self.dataset.n_classes
+        return int(self.matrix.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """How labels are stored."""
-        return self.labels.dtype
+        return np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
 
     @property
     def entries(self) -> int:
         """Rows times classes."""
-        return int(self.labels.size)
+        return len(self.groups) * self.n_classes
+
+    @cached_property
+    def labels(self) -> Array:
+        """Label rows as a matrix, of shape (n, n_classes); that of classes is made when it is asked for, and grows with their square."""
+        if self.matrix is not None:
+            return self.matrix
+        labels = np.zeros((len(self.groups), self.n_classes))
+        labels[np.arange(len(labels)), self.classes] = 1.0
+        return labels
+
+    def valued(self, worth: Array) -> Rows:
+        """Give the same rows where each class is worth something else to each of them."""
+        return replace(self, matrix=worth, classes=None)
 
     @property
     def merged(self) -> bool:
@@ -197,9 +216,8 @@ def _block_count(codes: Array, n_codes: int) -> Floats:
 def _merge_classes(dataset: Dataset) -> Rows:
     weights = class_weights(dataset)
     groups, classes = np.nonzero(weights)
-    labels = np.zeros((len(groups), dataset.n_classes))
-    labels[np.arange(len(groups)), classes] = 1.0
-    return Rows(labels, groups.astype(smallest_unsigned(dataset.n_groups)), weights[groups, classes], dataset.n_groups, dataset)
+    codes = groups.astype(smallest_unsigned(dataset.n_groups))
+    return Rows(None, codes, weights[groups, classes], dataset.n_groups, dataset, classes=classes)
 
 
 def _repeats(dataset: Dataset) -> bool:

@@ -17,6 +17,7 @@ from r2b.inputs.integers import Array
 from r2b.inputs.objects import complex_error, is_missing
 
 BLOCK_BYTES = 1 << 19  # read twice while it is in the second-level cache
+_LONG_ROW = 32
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-6}
 
 
@@ -167,11 +168,10 @@ def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: s
     """
     result = np.empty(matrix.shape, dtype=matrix.dtype) if normalize and not ours else matrix.view()
     tolerance = TOLERANCE[matrix.dtype]
-    ones = np.ones(matrix.shape[1], dtype=matrix.dtype)
     for rows in row_blocks(matrix):
         block = matrix[rows]
         with np.errstate(invalid="ignore", over="ignore"):
-            sums = block @ ones
+            sums = _row_sums(block)
             fine = block.min() >= 0 and (normalize or bool((np.abs(sums - 1) <= tolerance / 2).all())) and bool(np.isfinite(sums).all())
         if not fine or normalize:
             # Single precision may itself be off by as much as the tolerance, so a row is only refused on its exact sum.
@@ -185,6 +185,14 @@ def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: s
             raise _sum_error(matrix, tolerance, what, wording)
     result.flags.writeable = False
     return result
+
+
+def _row_sums(block: Array) -> Array:
+    # Each is the faster on its side by up to two times; ``block.sum(axis=1)`` is on neither. Threads gain nothing: memory is the limit.
+    if block.shape[1] < _LONG_ROW:
+        return block @ np.ones(block.shape[1], dtype=block.dtype)
+    sums: Array = np.einsum("ik->i", block)
+    return sums
 
 
 def _refuse_entries(block: Array, start: int, name_of: Callable[[int], Any], what: str, wording: Wording) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,17 @@ from r2b.lanes import cores, in_order, parts_of
 from r2b.merge import Rows
 from r2b.oracle import plain
 from r2b.oracle.blocks import Block, BlockOracle, Inspect, KernelChoice, Sums, Task, choose_kernel
-from r2b.oracle.protocol import Floats, Inspection
-from r2b.oracle.thinning import thin
+from r2b.oracle.protocol import Floats, Inspection, Oracle
+from r2b.oracle.thinning import Corrected, thin
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
 _THIN_FROM = 1 << 21  # entries from which a solve starts on samples
-_THIN = (32, 16)  # one row in 32 to find prices, one in 16 to estimate the curvature
+_THIN = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
+_ROWS_PER_PRICE = 20  # with fewer a sample tells little of the curvature: passes then go up by more than a larger one costs
+_WORTH = 40  # a sample of this many rows in as many classes costs about three passes when its curvature is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,9 @@ class Lanes:
     @classmethod
     def of(cls, rows: Rows, truth: NDArray[Any] | None, threads: int) -> Lanes:
         """Cut rows into lanes."""
-        n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES))
+        # Each lane may return a table of curvature; all of them together should not outgrow the rows.
+        tables = max(2, rows.labels.size // (rows.n_groups * rows.n_classes**2))
+        n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES), tables)
         weight = np.empty(0) if rows.weight is None else rows.weight
         parts = [
             Block(rows.labels[part], rows.groups[part], weight[part], None if truth is None else truth[part])
@@ -95,10 +100,23 @@ class MemoryOracle(BlockOracle):
         blocks = self.blocks if answers is None else self.blocks.with_answers(answers)
         return self._inspection(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)))
 
-    def samples(self) -> tuple[MemoryOracle, MemoryOracle] | None:
+    @cached_property
+    def _label_means(self) -> Floats:
+        return super().label_means()
+
+    def label_means(self) -> Floats:
+        """Cell means of the labels as they came in; kept, for samples are corrected by them."""
+        return self._label_means
+
+    def samples(self) -> tuple[Oracle, Oracle] | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
         if self.rows.merged or self.rows.labels.size < _THIN_FROM:  # merged rows are all different: none stands for another
             return None
         kernel = self.kernel_choice
-        small, large = (MemoryOracle(thin(self.rows, len(self.rows.labels) // part), kernel, self.threads) for part in _THIN)
-        return small, large
+        n_rows, n_classes = self.rows.labels.shape
+        enough = min(_ROWS_PER_PRICE * self.rows.n_groups * n_classes, n_rows // 4, _WORTH * n_rows // n_classes)
+        sizes = (max(n_rows // part, enough * _THIN[1] // part) for part in _THIN)
+        small, large = (MemoryOracle(thin(self.rows, size), kernel, self.threads) for size in sizes)
+        if self.truth is not None:  # the means are those of other labels
+            return small, large
+        return Corrected(small, self.label_means() - small.label_means(), self.rows.group_weight / self.total_weight), large

@@ -102,6 +102,13 @@ def inspect(
         _add_by_group(sums, groups[part], x * own[:, None])
 
 
+def prove(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, levels: Floats, sums: Floats, totals: Floats) -> None:
+    """Add the evidence about the responses: :func:`answer` and :func:`inspect`, block by block."""
+    for part in _blocks(labels):
+        x = respond(labels[part], groups[part], prices, lam)
+        inspect(labels[part], groups[part], weight[part], prices, lam, x, sums, totals)
+
+
 def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None:
     """Add the label rows themselves to ``sums`` (R, L)."""
     for part in _blocks(labels):

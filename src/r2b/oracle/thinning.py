@@ -5,11 +5,51 @@ Never used for anything that is returned: the last stage of every solve and the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from r2b.merge import Rows
+from r2b.oracle.protocol import Evaluation, Floats, Inspection, Oracle
 
 _SEED = 0x7217
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """A sample whose error is known for the labels as they are; the means of responses are taken to be off by as much.
+
+    That is so where no response touches the border of the simplex, and nearly so where few do. Prices found on the sample are then several
+    times nearer to those of all rows, at no cost. The labels themselves are not moved: that would lift rows off the border.
+
+    Attributes
+    ----------
+    sample : Oracle
+    error : ndarray of shape (n_cells, n_classes)
+        Cell means of all labels less those of the sample's.
+    share : ndarray of shape (n_cells,)
+        Share of the weight in each cell.
+    """
+
+    sample: Oracle
+    error: Floats
+    share: Floats
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
+        """Evaluate the sample; its means and, to match them, its value are corrected."""
+        seen = self.sample.evaluate(prices, lam, curvature=curvature)
+        if lam < 1.0:  # rows are drawn into corners, where their labels' error is not theirs
+            return seen
+        value = seen.value + float(self.share @ np.einsum("sk,sk->s", prices, self.error)) / lam
+        return replace(seen, means=seen.means + self.error / lam, value=value)
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Inspect the sample as it is."""
+        return self.sample.inspect(prices, lam, unchanged=unchanged, answers=answers)
+
+    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
+        """Add up the curvature of the sample."""
+        return self.sample.fold(prices, lam, design)
 
 
 def thin(rows: Rows, n_rows: int) -> Rows:
@@ -38,6 +78,8 @@ def thin(rows: Rows, n_rows: int) -> Rows:
         everyone = np.flatnonzero(rows.groups == group)
         more = everyone[np.sort(rng.permutation(len(everyone))[:fewest])]
         chosen = np.concatenate([chosen[rows.groups[chosen] != group], more])
+    # Together by group: the support patterns of a group's rows are then multiplied in few large blocks.
+    chosen = chosen[np.argsort(rows.groups[chosen], kind="stable")]
     weight = np.ones(len(chosen)) if rows.weight is None else rows.weight[chosen].copy()
     groups = rows.groups[chosen]
     mass = np.bincount(groups, weight, minlength=rows.n_groups)

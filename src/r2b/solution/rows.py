@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _FEW = 1 << 16  # answers that are made at once whatever the number of rows
+_HELD = 1 << 26  # entries of all answers that are held at once: 512 MB
+_PART = 1 << 22  # entries of answers that are made together where not all are held
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,10 @@ class FairRows:
     def _by_table(self) -> bool:
         """Whether the answers to all pure classes of all cells are fewer than the rows, and so are looked up."""
         data = self.dataset
-        return not data.labels.is_soft and (data.n_groups * data.n_classes <= max(data.n_rows, _FEW) or self.response.table is not None)
+        if data.labels.is_soft or self.response.table is not None:
+            return not data.labels.is_soft
+        n_answers = data.n_groups * data.n_classes
+        return n_answers <= max(data.n_rows, _FEW) and n_answers * data.n_classes <= _HELD
 
     @property
     def _table(self) -> Floats:
@@ -98,21 +103,24 @@ class FairRows:
         """Draw one class per row."""
         data = self.dataset
         uniforms = rng.random(data.n_rows)  # one per row, whatever the form of the labels
+        return self._sample(uniforms)
+
+    def _sample(self, uniforms: Floats) -> Array:
+        data = self.dataset
         if self._by_table:
             return sample_table(joint_codes(data), self._table, uniforms)
         drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        if not data.labels.is_soft:
+            for mine, index, table in self._coded_parts():
+                drawn[mine] = sample_table(index, table, uniforms[mine])
+            return drawn
         for start, block in self._numbered_blocks():
             drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
         return drawn
 
     def sample_by(self, draws: NDArray[np.int64]) -> Array:
         """Draw one class per row by numbers that belong to the rows."""
-        if self._by_table:
-            return sample_table(joint_codes(self.dataset), self._table, uniforms_of(draws))
-        drawn = np.empty(self.dataset.n_rows, smallest_unsigned(self.dataset.n_classes))
-        for start, block in self._numbered_blocks():
-            drawn[start : start + len(block)] = sample_rows(block, uniforms_of(draws[start : start + len(block)]))
-        return drawn
+        return self._sample(uniforms_of(draws))
 
     def round_by(self, draws: NDArray[np.int64], random_state: int) -> Array:
         """Pick one class per row of a table of classes: whole counts for every cell, handed out in the order of the draws."""
@@ -144,7 +152,7 @@ class FairRows:
         for mine in _together(data.groups.codes):
             if counts is not None:
                 cell = data.groups.codes[mine[0]]
-                table = round_table(counts[cell][:, None] * self.channel[cell], rng)
+                table = round_table(counts[cell][:, None] * self._of_cell(int(cell)), rng)
                 picked[mine] = assign_counts(data.labels.array[mine], table, rng)
             else:
                 weight = None if data.weight is None else data.weight[mine]
@@ -155,7 +163,40 @@ class FairRows:
         labels, cells = self.dataset.labels.array[mine], self.dataset.groups.codes[mine]
         if self.dataset.labels.is_soft:
             return self.response.of_rows(labels, cells)
-        return self.channel[cells, labels] if self._by_table else self.response.of_rows(np.eye(self.dataset.n_classes)[labels], cells)
+        if self._by_table:
+            return self.channel[cells, labels]
+        codes, place = np.unique(cells.astype(np.int64) * self.dataset.n_classes + labels, return_inverse=True)
+        return self._answers(codes)[place]
+
+    def _of_cell(self, cell: int) -> Array:
+        """Give P(new class | old class) in one cell."""
+        n_classes = self.dataset.n_classes
+        if self._by_table:
+            mine: Array = self.channel[cell]
+            return mine
+        out = np.empty((n_classes, n_classes))
+        for part in parts_of(n_classes, max(1, _PART // n_classes)):
+            out[part] = self._answers(cell * n_classes + np.arange(part.start, part.stop))
+        return out
+
+    def _answers(self, codes: NDArray[np.int64]) -> Array:
+        """Give the new labels for some pairs of cell and class, coded as by ``joint_codes``."""
+        n_classes = self.dataset.n_classes
+        cells, classes = np.divmod(codes, n_classes)
+        one_hot = np.zeros((len(codes), n_classes))
+        one_hot[np.arange(len(codes)), classes] = 1.0
+        return self.response.of_rows(one_hot, cells)
+
+    def _coded_parts(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Give rows of the same cells and classes together: which rows, which answer each of them has, and the answers."""
+        joint = joint_codes(self.dataset)
+        order = np.argsort(joint, kind="stable")
+        codes, first = np.unique(joint[order], return_index=True)
+        ends = np.append(first, len(order))
+        for part in parts_of(len(codes), max(1, _PART // self.dataset.n_classes)):
+            mine = order[ends[part.start] : ends[part.stop]]
+            index = np.repeat(np.arange(part.stop - part.start), np.diff(ends[part.start : part.stop + 1]))
+            yield mine, index, self._answers(codes[part].astype(np.int64))
 
     def expand(self) -> Expansion:
         """Repeat each row for its classes, with weights."""
@@ -163,6 +204,13 @@ class FairRows:
         if self._by_table:
             return expand_index(joint_codes(data), self._table, data.weight)
         parts = []
+        if not data.labels.is_soft:
+            for mine, index, table in self._coded_parts():
+                row, code, part = expand_index(index, table, None if data.weight is None else data.weight[mine])
+                parts.append((mine[row], code, part))
+            several = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            order = np.argsort(several[0], kind="stable")
+            return several[0][order], several[1][order], several[2][order]
         for start, block in self._numbered_blocks():
             weight = None if data.weight is None else data.weight[start : start + len(block)]
             row, code, part = expand_rows(block, weight)
@@ -175,6 +223,15 @@ class FairRows:
         data = self.dataset
         variance = np.zeros((data.n_groups, data.n_classes))
         total = 0.0
+        if not data.labels.is_soft and not self._by_table:
+            for mine, index, table in self._coded_parts():
+                weight = np.ones(len(mine)) if data.weight is None else data.weight[mine]
+                squares = np.bincount(index, weight**2, minlength=len(table))
+                cells = np.empty(len(table), np.intp)
+                cells[index] = data.groups.codes[mine]
+                np.add.at(variance, cells, squares[:, None] * table * (1.0 - table))
+                total += float(weight.sum())
+            return variance, total
         for start, block in self._numbered_blocks():
             codes = data.groups.codes[start : start + len(block)]
             weight = np.ones(len(block)) if data.weight is None else data.weight[start : start + len(block)]

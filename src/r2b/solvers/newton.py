@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.oracle import Oracle
+from r2b.oracle import Evaluation, Oracle
 from r2b.parity import Parity, Projected
 from r2b.solvers.directions import Curvature, curvature_of, direction
 
@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
+_AHEAD = 10  # steps on a sample before all rows are asked again
+_FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
 _BEYOND = 1e-6  # by how much a lower bound must exceed what any labels cost to count as proof that none are allowed
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
@@ -74,10 +76,12 @@ class Newton:
     parity : Parity
     lam : float
     sample : Oracle, optional
-        Where to take the curvature from. An estimate from a sample costs a fraction of a pass and leaves the answer as it is: the residual
-        always comes from all rows. Each step then gains a factor of about the square root of the sample's size.
+        Rows that stand for all of them between two passes. They cost a fraction of a pass and leave the answer as it is: the residual
+        always comes from all rows. Each pass then gains a factor of about the square root of the sample's rows per class and group.
     dearest : float
         As in :class:`r2b.problem.Problem`.
+    lean : ndarray of shape (n_groups, n_classes), optional
+        Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
     """
 
     oracle: Oracle
@@ -86,6 +90,7 @@ class Newton:
     sample: Oracle | None = None
     name: str = "newton"
     dearest: float = 0.0
+    lean: Floats | None = None
 
     @property
     def gamma(self) -> float:
@@ -105,6 +110,9 @@ class Newton:
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
+        ahead = self._step_on_sample(state)
+        if ahead is not None:
+            return ahead
         if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
             oracle = self.sample or self.oracle
             state = replace(state, curvature=curvature_of(oracle, self.parity, state.prices, self.lam))
@@ -117,6 +125,30 @@ class Newton:
                 return replace(candidate, curvature=state.curvature) if keep else candidate
             damping = max(8 * damping, 1e-12)
         return self._safe_step(state)
+
+    def _step_on_sample(self, state: NewtonState) -> NewtonState | None:
+        """Step to where the sample, corrected so that it agrees with all rows here, has its answer; None where that is no step ahead.
+
+        A pass over all rows tells the sample's error in the means, and what is left is the change of that error on the way. So rows that
+        change sides, which a linear step does not see, cost passes over the sample alone.
+        """
+        if self.sample is None:
+            return None
+        seen = self.sample.evaluate(self.parity.shifts(state.prices), self.lam, curvature=False)
+        # The corrected sample is no problem of its own, so that nothing it proves impossible is: no change is too dear for it.
+        blind = replace(self, oracle=self.sample, sample=None, dearest=np.inf, lean=state.means - self.parity.means(seen.means))
+        here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
+        for _ in range(_AHEAD):
+            curvature = here.curvature or curvature_of(self.sample, self.parity, here.prices, self.lam)
+            last, here = here, blind.step(replace(here, curvature=curvature))
+            if here.stalled or here.residual <= _FAR * state.residual:
+                break
+            if here.residual <= _SERVES * last.residual:
+                here = replace(here, curvature=curvature)
+        if not np.isfinite(here.residual):
+            return None
+        found = self._evaluate(here.prices, damping=here.damping)
+        return replace(found, curvature=curvature) if self._accept(state, found) else None
 
     def _candidate(self, state: NewtonState, damping: float) -> NewtonState | None:
         try:
@@ -144,13 +176,18 @@ class Newton:
         return decrease >= -_NOISE and (smaller or cheaper)
 
     def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
+        seen = self.oracle.evaluate(self.parity.shifts(prices), self.lam, curvature=False)
+        return self._judged(prices, seen, damping)
+
+    def _judged(self, prices: Floats, seen: Evaluation, damping: float) -> NewtonState:
         parity, gamma = self.parity, self.gamma
-        seen = self.oracle.evaluate(parity.shifts(prices), self.lam, curvature=False)
-        means = parity.means(seen.means)
+        means, value = parity.means(seen.means), seen.value
+        if self.lean is not None:
+            means, value = means + self.lean, value + parity.product(prices, self.lean)
         target = parity.project(means + prices / gamma)
         gap = means - target.means
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
-        merit = -seen.value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
+        merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
         settled = parity.settle(prices)
         unpaid = parity.support(settled) - parity.product(settled, means)
         residual = float(np.abs(gap).max())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from r2b.lanes import one_blas_thread
 from r2b.merge import Extent
-from r2b.oracle import Oracle
+from r2b.oracle import ClassOracle, Oracle
 from r2b.problem import Problem
 from r2b.solvers.central import CentralPath
 from r2b.solvers.driver import Limits, Outcome, Stage, run
@@ -21,6 +21,7 @@ from r2b.solvers.elimination import layout_of
 from r2b.solvers.general import GeneralInterior
 from r2b.solvers.interior import Interior
 from r2b.solvers.newton import Newton, NewtonState
+from r2b.solvers.thresholds import Thresholds
 
 Floats = NDArray[np.float64]
 
@@ -30,15 +31,23 @@ _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer 
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
+_THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
+_NEAR = 1e-4  # the same for a sample, which tells the answer to about this
 
 
 def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
     newton = Newton(oracle, problem.parity, float(problem.lam), dearest=problem.dearest)
+    if _by_structure(problem, oracle):
+        yield from _by_thresholds(problem, oracle, newton, tol)
+        if problem.n_groups * problem.n_classes**2 > _NET_ENTRIES:
+            # Every other method makes matrices of this size.
+            yield from _by_thresholds(problem, oracle, newton, tol, path=True)
+            return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _net_fits(problem):
         kind = Interior if problem.parity.simple else GeneralInterior
@@ -50,6 +59,24 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     for attempt in attempts:
         yield from attempt
     yield Stage(newton, tol, 10_000)
+
+
+def _by_structure(problem: Problem, oracle: Oracle) -> bool:
+    """Whether these are class labels under the paper's constraint, with an oracle that knows their structure.
+
+    Without compiled kernels many steps, as a small lam needs them, cost more than those of the interior point, where that fits.
+    """
+    if not isinstance(oracle, ClassOracle) or not problem.parity.simple or not (problem.parity.share > 0).all():
+        return False
+    return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not _net_fits(problem)
+
+
+def _by_thresholds(problem: Problem, oracle: Oracle, newton: Newton, tol: float, *, path: bool = False) -> Iterator[Stage]:
+    assert isinstance(oracle, ClassOracle)
+    thresholds = Thresholds(oracle, problem.parity, float(problem.lam), path)
+    # A residual within tol in each of thousands of classes may still leave a gap, and the last step goes to rounding anyway.
+    yield Stage(thresholds, _WELL_WITHIN * tol, (2 if path else 1) * _THRESHOLD_STEPS)
+    yield Stage(newton, tol, 0)
 
 
 def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
@@ -66,12 +93,26 @@ def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol
 def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
     lam, parity = float(problem.lam), problem.parity
     small, large = samples or (oracle, None)
+    # What a sample proves to be impossible is so for the sample, corrected or not: there is no dearest change for it.
+    dearest = np.inf if samples else problem.dearest
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        gentler = Newton(small, parity, easier, dearest=problem.dearest, name=f"prepare, lam {easier:.3g}")
-        yield Stage(gentler, _PREPARE, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
+        gentler = Newton(small, parity, easier, dearest=dearest, name=f"prepare, lam {easier:.3g}")
+        enough = _NEAR if easier == lam else _PREPARE
+        yield Stage(gentler, enough, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if large is not None:
-        yield Stage(Newton(oracle, parity, lam, large, dearest=problem.dearest, name="newton, sampled curvature"), tol, _SAMPLED_PATIENCE)
+        # Passes over all rows: the means of the labels, one to see how far the sample's answer is off, one for each step, and the
+        # certificate's. On a million rows of 100 classes there are two steps. Not fewer: no sample tells the answer to better than the
+        # square root of its size, so from 1e-4 to a tolerance of 1e-10 takes two or three gains of a hundred or so. Exact curvature would
+        # gain more than that and cost more than the pass that it saves.
+        sampled = Newton(oracle, parity, lam, large, dearest=problem.dearest, name="newton, sampled curvature")
+        yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
+
+
+def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
+    # A corrected sample may have no answer, where a bound is met at the border of the simplex alone; its prices are then worth nothing.
+    if last.residual > _PREPARE:
+        yield np.zeros_like(state.prices)
 
 
 def _net_fits(problem: Problem) -> bool:
@@ -138,12 +179,12 @@ def solve(
         Prices that are near the answer, such as those of a problem much like this one: Newton goes on from them first.
     """
     plan = exact_plan(problem, oracle, samples, tol)
-    if start is not None:
+    if start is not None and not _by_structure(problem, oracle):
         sample = None if samples is None else samples[1]
         plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), sample, dearest=problem.dearest), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits())
     # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
-    outcome.prices = problem.parity.settle(outcome.prices)
+    outcome.prices = problem.parity.canonical(outcome.prices)
     return outcome
