@@ -1,4 +1,4 @@
-"""The five comparisons that the project promises figures for; each gives results with the bound it is held to."""
+"""The comparisons that the project promises figures for; each gives results with the bound it is held to."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from measure import MB, in_own_process, minima, phases
 
 import r2b
 from r2b.datasets import load_adult
+from r2b.inputs import read
+from r2b.lanes import in_order, parts_of
+from r2b.merge import merge
+from r2b.oracle import MemoryOracle
 
 
 @dataclass(frozen=True)
@@ -151,9 +155,10 @@ def _memory(case: str, what: str, spec: dict[str, Any], allowed: float, required
 
 def soft(effort: Effort) -> Iterator[Result]:
     """(c) Probabilities against plain read passes over the matrix."""
-    sizes = ((200_000, 16), (40_000, 80)) if effort.quick else ((1_000_000, 16), (200_000, 80))
-    for rows, n_classes in sizes:
-        spec: dict[str, Any] = {"kind": "soft", "rows": rows, "n_classes": n_classes}
+    sizes = [(1_000_000, 16, "float64", 60), (200_000, 80, "float64", 60), (1_000_000, 100, "float64", 25), (1_000_000, 100, "float32", 25)]
+    for rows, n_classes, dtype, most in sizes[:2] if effort.quick else sizes:
+        rows = rows // 5 if effort.quick else rows
+        spec: dict[str, Any] = {"kind": "soft", "rows": rows, "n_classes": n_classes, "dtype": dtype}
         table = tables.build(**spec)
 
         def debias(table: tables.Table = table) -> r2b.FairLabels:
@@ -170,12 +175,30 @@ def soft(effort: Effort) -> Iterator[Result]:
             "steps": [f"{line.stage}: {line.residual:.1e} at {line.seconds:.3f} s" for line in fair.history],
             "phases": phases(debias, 3),
         }
-        size = f"{rows:,} x {n_classes}"
+        size = f"{rows:,} x {n_classes} {dtype}"
         note = f"{fair.status.value} in {len(fair.history)} steps"
-        yield Result(
-            "soft", f"debias, {size} / read pass", best["ours"], best["pass"], ratio, "<= 60", ratio <= 60, note=note, details=facts
-        )
+        within = (f"<= {most}", ratio <= most)
+        yield Result("soft", f"debias, {size} / read pass", best["ours"], best["pass"], ratio, *within, note=note, details=facts)
         yield _memory("soft", f"extra memory, {size}", spec, table.labels.nbytes / 2, "<= half of matrix")
+
+
+def passes(effort: Effort) -> Iterator[Result]:
+    """(g) One pass of the compiled kernel, thresholds warm, against a read of the same matrix by as many threads."""
+    for dtype in ("float32", "float64"):
+        for n_classes in (8, 100) if effort.quick else (8, 16, 32, 64, 100, 256, 1_000):
+            rows = (20 if effort.quick else 100) * 10**6 // (n_classes * np.dtype(dtype).itemsize)
+            table = tables.build(kind="soft", rows=rows, n_classes=n_classes, dtype=dtype)
+            merged = merge(read(table.labels, sensitive_features=table.groups), "never")
+            oracle = MemoryOracle(merged, "compiled")
+            prices = np.random.default_rng(0).normal(0.0, 0.1 / n_classes, (5, n_classes))
+            parts = parts_of(rows, -(-rows // 16))
+            calls: dict[str, Callable[[], object]] = {
+                "ours": partial(oracle.evaluate, prices, 1.0, curvature=False),
+                "pass": lambda parts=parts, labels=table.labels: sum(in_order(lambda part: labels[part].sum(), parts)),
+            }
+            best = minima(calls, repeats=3 * effort.repeats, seconds=10)
+            ratio = best["ours"] / best["pass"]
+            yield Result("passes", f"pass, {rows:,} x {n_classes} {dtype} / read", best["ours"], best["pass"], ratio, "<= 4", ratio <= 4)
 
 
 def qp(effort: Effort) -> Iterator[Result]:
@@ -213,22 +236,24 @@ def _rival_result(compared: str, found: dict[str, Any]) -> Result:
 
 
 def many(effort: Effort) -> Iterator[Result]:
-    """(e) A thousand classes by ten groups, against a minute."""
-    n_classes, limit = (100, 10.0) if effort.quick else (1_000, 65.0)
-    spec = {"kind": "classes", "rows": 2_000_000, "n_classes": n_classes, "n_groups": 10, "zipf": 1.0}
-    for epsilon in (0.001, 0.0):
-        found = in_own_process("many", timeout=limit + 45, table=spec, epsilon=epsilon, time_limit=limit)
-        yield _many_result(f"debias, {n_classes:,} classes x 10 groups, epsilon {epsilon:g}", found)
+    """(e) A thousand classes by ten groups against five seconds, ten thousand by two against a minute."""
+    sizes = [(1_000, 10, 2_000_000, 5.0), (10_000, 2, 5_000_000, 60.0)]
+    for n_classes, n_groups, rows, limit in [(200, 10, 2_000_000, 5.0)] if effort.quick else sizes:
+        spec = {"kind": "classes", "rows": rows, "n_classes": n_classes, "n_groups": n_groups, "zipf": 1.0}
+        for epsilon in (0.001, 0.0):
+            found = in_own_process("many", timeout=2 * limit + 45, table=spec, epsilon=epsilon, time_limit=2 * limit)
+            yield _many_result(f"debias, {n_classes:,} classes x {n_groups} groups, epsilon {epsilon:g}", found, limit)
 
 
-def _many_result(what: str, found: dict[str, Any]) -> Result:
+def _many_result(what: str, found: dict[str, Any], limit: float) -> Result:
+    required = f"< {limit:g} s"
     if "failure" in found:
-        return Result("many", what, None, 60.0, None, "< 60 s", False, note=f"FAILED: {found['failure']}")
+        return Result("many", what, None, limit, None, required, False, note=f"FAILED: {found['failure']}")
     proof = found["certificate"]
     steps = ", ".join(f"{count} {stage}" for stage, count in found["steps"].items())
     note = f"{found['status']}; steps: {steps}; gap {proof['relative_gap']:.0e}, parity {proof['excess']:.0e} above epsilon"
-    holds = found["seconds"] < 60 and found["status"] == "solved" and proof["holds"]
-    return Result("many", what, found["seconds"], 60.0, found["seconds"] / 60, "< 60 s", holds, note=note, details=found)
+    holds = found["seconds"] < limit and found["status"] == "solved" and proof["holds"]
+    return Result("many", what, found["seconds"], limit, found["seconds"] / limit, required, holds, note=note, details=found)
 
 
 def families(effort: Effort) -> Iterator[Result]:
@@ -264,6 +289,7 @@ CASES: dict[str, Callable[[Effort], Iterator[Result]]] = {
     "adult": adult,
     "classes": classes,
     "soft": soft,
+    "passes": passes,
     "qp": qp,
     "many": many,
     "families": families,

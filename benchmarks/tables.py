@@ -73,12 +73,12 @@ def classes(rows: int, n_classes: int, n_groups: int, *, spread: float = 0.5, zi
     return Table(labels, groups, n_classes)
 
 
-def soft(rows: int, n_classes: int, n_groups: int = 5, *, seed: int = 0) -> Table:
-    """Probabilities as float64: rows of gamma draws over their sums, whose shapes differ by group."""
+def soft(rows: int, n_classes: int, n_groups: int = 5, *, seed: int = 0, dtype: str = "float64") -> Table:
+    """Probabilities: rows of gamma draws over their sums, whose shapes differ by group."""
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, n_groups, rows)
     shape = np.exp(0.5 * rng.standard_normal((n_groups, n_classes)))
-    matrix = np.empty((rows, n_classes))
+    matrix = np.empty((rows, n_classes), dtype)
     block = 65_536  # so that building the table leaves no high-water mark above its size
     for start in range(0, rows, block):
         part = rng.standard_gamma(shape[groups[start : start + block]])
