@@ -1,7 +1,7 @@
-"""Draw the pictures and fill in the tables of docs/planning.md from benchmarks/results/scale.json.
+"""Draw the pictures and fill in the tables of docs/planning.md and docs/gpu.md from benchmarks/results/scale.json and device.json.
 
-``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would be written. The JSON is made by
-``make bench-scale``.
+``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would be written. The first JSON is made by
+``make bench-scale``, the second by ``python benchmarks/device.py --json`` on a machine with a card.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ sys.path[:0] = [str(ROOT / "scripts")]
 from make_figures import line, picture, text  # noqa: E402 - after the path
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
-PAGE = ROOT / "docs" / "planning.md"
+DEVICE = ROOT / "benchmarks" / "results" / "device.json"
+PAGE, GPU = ROOT / "docs" / "planning.md", ROOT / "docs" / "gpu.md"
 IMAGES = ROOT / "docs" / "images"
 COLOURS = {"audit": "#eb6834", "debias": "#2a78d6", "count": "#6f6e68", "count and solve": "#2a78d6"}
 Points = dict[str, list[tuple[float, float]]]
@@ -131,9 +132,40 @@ def plan(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def page(words: str, found: dict[str, Any]) -> str:
+def apart(one: dict[str, Any]) -> str:
+    """Say how far two prices are apart."""
+    return f"{one['agreement']['largest_difference_of_prices']:.0e}"
+
+
+def on_device(found: dict[str, Any]) -> dict[str, list[str]]:
+    """Write what was measured on a card."""
+    lines = ["| float32 labels | groups | epsilon | time | passes | times one read | relative gap |", "| --- " * 7 + "|"]
+    read = found["long"]["walks_ms"]["read (sum of the tensor)"]
+    for name, sharp in (("long", ""), ("long, two groups", ""), ("long, sharp rows", ", sharp"), ("wide", "")):
+        one = found[name]
+        for epsilon, solve in (("0.01", one["solve"]), ("0", one.get("equal_means_ms"))):
+            if solve is None:
+                continue
+            size = f"{one['rows']:,} x {one['classes']:,}{sharp}"
+            facts = f"{solve['reads']} | {solve['ms'] / read:.0f} | {abs(solve['relative_gap']):.0e}"
+            lines.append(f"| {size} | {one['groups']} | {epsilon} | {solve['ms']:.1f} ms | {facts} |")
+    long, wide = found["long"], found["wide"]
+    walks, batches = long["walks_ms"], long["batches"]
+    lines += [
+        "",
+        f"{found['device']}, PyTorch {found['versions']['torch']}. One read of 10,000,000 x 100 takes {read:.2f} ms, one pass with warm "
+        f"thresholds {walks['walk, thresholds of prices 1e-4 away']:.1f} ms, the certificate {walks['certificate']:.1f} ms; sorting every "
+        f"row in PyTorch {walks['sort of every row in torch']:.0f} ms. Prices agree with those computed on the host to {apart(long)} "
+        f"(100 classes) and {apart(wide)} (1,000 classes). From host memory in batches of {batches['batch_bytes'] / 1e6:.0f} MB the first "
+        f"table takes {batches['ms']:.0f} ms, at {batches['gigabytes_per_second']:.0f} GB/s. Ten million class labels of 16 classes take "
+        f"{found['classes']['ms']:.0f} ms.",
+    ]
+    return {"gpu": lines}
+
+
+def page(words: str, parts: dict[str, list[str]]) -> str:
     """Put the tables between their marks."""
-    for name, lines in tables(found).items():
+    for name, lines in parts.items():
         mark = re.compile(rf"(<!-- figures: {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
         body = "\n" + "\n".join(lines) + "\n\n"
         words = mark.sub(lambda found, body=body: found[1] + body + found[2], words)  # type: ignore[misc]
@@ -146,11 +178,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
     check = parser.parse_args(arguments).check
     found = json.loads(RESULTS.read_text())
-    made = {IMAGES / name: drawn for name, drawn in figures(found).items()} | {PAGE: page(PAGE.read_text(), found)}
+    made = {IMAGES / name: drawn for name, drawn in figures(found).items()} | {PAGE: page(PAGE.read_text(), tables(found))}
+    made[GPU] = page(GPU.read_text(), on_device(json.loads(DEVICE.read_text())))
     stale = [path for path, content in made.items() if not path.exists() or path.read_text() != content]
     for path in stale:
         if check:
-            print(f"{path.relative_to(ROOT)} is not what {RESULTS.name} gives", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is not what the results give", file=sys.stderr)
         else:
             path.write_text(made[path])
     return 1 if check and stale else 0

@@ -177,8 +177,9 @@ def test_every_status_and_error_is_in_the_guide() -> None:
     assert not [name for name in errors if f"`{name}`" not in text]
 
 
-def test_pictures_are_those_of_the_script() -> None:
-    script = ROOT / "scripts" / "make_figures.py"
+@pytest.mark.parametrize("name", ["make_figures.py", "make_scale_page.py"])
+def test_pictures_and_tables_are_those_of_the_script(name: str) -> None:
+    script = ROOT / "scripts" / name
     if importlib.util.find_spec("r2b") is None:
         pytest.skip("the script runs in a process of its own and needs the package installed")
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
