@@ -109,26 +109,29 @@ def tables(found: dict[str, Any]) -> dict[str, list[str]]:
 def plan(found: dict[str, Any]) -> list[str]:
     """Work out what a hundred nodes would take."""
     large, soft, cores = found["large"], found["soft"], found["environment"]["cores"]
-    rows, nodes, node_cores = 10**11, 100, 16
+    rows, nodes, node_cores, partition, tasks = 10**11, 100, 16, 4_000_000, 2_000
     there = nodes * node_cores
+    starting = rows / partition / tasks
     lines = [
-        f"{rows:,} rows on {nodes} nodes of {node_cores} cores.",
+        f"{rows:,} rows on {nodes} nodes of {node_cores} cores, in {rows // partition:,} partitions of {partition:,} rows; the scheduler "
+        f"starts {tasks:,} tasks a second, so that a pass takes no less than {starting:.1f} s.",
         "",
-        "| work | rows a second and core, here | seconds there | a node must read |",
-        "| --- | --- | --- | --- |",
+        "| work | passes | bytes a row | rows a second and core, here | scan, s | with scheduling, s | a node reads |",
+        "| --- " * 7 + "|",
     ]
-    row_bytes = large["file_bytes"] / large["rows"]
+    counted, whole = large["counted_bytes"] / large["rows"], large["file_bytes"] / large["rows"]
     works = [
-        ("classes: audit, count and draw chance", large["rows"], large["audit"]["seconds"], None),
-        ("classes: debias, count, solve and certificate", large["rows"], large["debias"]["count_and_solve"], None),
-        ("classes: write whole labels, all columns", large["rows"], large["debias"]["write"], row_bytes),
-        ("probabilities, 16 classes: decode, solve and certificate", soft["rows"], soft["seconds"], soft["file_bytes"] / soft["rows"]),
+        ("classes: audit", 1, large["rows"], large["audit"]["seconds"], counted),
+        ("classes: debias, to the certificate", 1, large["rows"], large["debias"]["count_and_solve"], counted),
+        ("classes: write whole labels", 2, large["rows"], large["debias"]["write"], counted + whole),
+        ("probabilities of 16 classes: debias", 9, soft["rows"], soft["seconds"], soft["file_bytes"] / soft["rows"]),
     ]
-    for what, n, seconds, size in works:
+    for what, passes, n, seconds, size in works:
         rate = n / seconds / cores
-        time = rows / rate / there
-        need = "label and groups only" if size is None else f"{rows * size / nodes / time / 1e6:,.0f} MB/s"
-        lines.append(f"| {what} | {rate / 1e6:.2f} million | {time:,.0f} | {need} |")
+        scan = rows / rate / there
+        total = max(scan, passes * starting)
+        cells = f"{passes} | {size:.1f} | {rate / 1e6:.2f} million | {scan:,.0f} | {total:,.0f}"
+        lines.append(f"| {what} | {cells} | {rows * size / nodes / total / 1e6:,.0f} MB/s |")
     return lines
 
 
