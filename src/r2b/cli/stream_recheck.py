@@ -179,7 +179,7 @@ def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: C
     decode = Decode(choice, fair.schema)
     kept = {each.name: getattr(fair, each.name) for each in fields(FairLabels)} | {"dataset": None}
     table = FairTable(**kept, source=source, choice=choice, counted=counted)
-    borders = table._borders(decode, record.random_state) if record.form == "round" else None
+    borders = table.borders(decode, record.random_state) if record.form == "round" else None
     response = fair._response(fair.schema.layout)
     relabel = Relabel(decode, response, record.form, record.new, record.random_state, borders)  # type: ignore[arg-type]
     name = record.new[0]

@@ -31,7 +31,7 @@ def refuse_soft_report(scan: Scan, columns: dict[str, Any], html: str | None, ma
 
 def chosen(scan: Scan, columns: dict[str, Any]) -> Choice:
     """Settle what the columns of a table are."""
-    return scan._choice(columns["label"], columns["sensitive_features"], columns.get("control_features"), columns["sample_weight"])
+    return scan.chosen(columns["label"], columns["sensitive_features"], columns.get("control_features"), columns["sample_weight"])
 
 
 def land_stream_reports(
@@ -53,7 +53,7 @@ def land_stream_reports(
     asked = {name: options[name] for name in _SHARED if name in options}
     found = scan.audit(**columns, families="both" if isinstance(families, str) else families, **asked, **draws)
     request, settings = request_and_settings({name: value for name, value in options.items() if name not in ("costs", "normalize")})
-    counted = scan._counted(choice, Request(missing=request.missing), apart=True)
+    counted = scan.counted(choice, Request(missing=request.missing), apart=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
         job = Job.of(counted, request, settings, options.get("costs"))

@@ -130,7 +130,7 @@ def columns_of(selection: Selection) -> dict[str, Any]:
 def classes_in(scan: Scan, selection: Selection, missing: Any) -> list[Any]:
     """Give the classes of a table; class labels are counted for it, which the solve then need not do again."""
     columns = columns_of(selection)
-    choice = scan._choice(columns["label"], columns["sensitive_features"], columns.get("control_features"), columns["sample_weight"])
+    choice = scan.chosen(columns["label"], columns["sensitive_features"], columns.get("control_features"), columns["sample_weight"])
     if choice.soft:
-        return list(scan._classes(choice).values.tolist())
-    return list(scan._counted(choice, Request(missing=missing)).labels.vocabulary.values.tolist())
+        return list(scan.classes(choice).values.tolist())
+    return list(scan.counted(choice, Request(missing=missing)).labels.vocabulary.values.tolist())

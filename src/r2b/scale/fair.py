@@ -115,10 +115,11 @@ class FairTable(FairLabels):
         asked = Choice(choice.label, choice.soft, choice.sensitive, choice.control, choice.weight, keys if drawn else ())
         decode = Decode(asked, self.schema, self.normalize)
         whole = form == "round" and self.counted is not None and choice.weight is None
-        borders = self._borders(decode, random_state) if whole else None
+        borders = self.borders(decode, random_state) if whole else None
         return Relabel(decode, self._response(self.schema.layout), form, names, random_state, borders)
 
-    def _borders(self, decode: Decode, random_state: int) -> Integers:
+    def borders(self, decode: Decode, random_state: int) -> Integers:
+        """Find the draws at which new classes end, for "round" of class labels: one pass over the rows."""
         assert self.counted is not None
         counts = class_weights(self.counted, ignore_weight=True)
         whole = whole_counts(counts, self.channel, random_state)

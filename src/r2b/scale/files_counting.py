@@ -9,7 +9,7 @@ import numpy as np
 
 from r2b.lanes import parts_of
 from r2b.scale.batch import Batch
-from r2b.scale.tally import Counter, _encoded, _plain_type
+from r2b.scale.tally import Counter, encoded_column, plain_type
 from r2b.tables.arrow import pyarrow
 
 _FEW = 1 << 16  # combinations of codes that are counted by a table
@@ -36,9 +36,9 @@ class CodeCounter(Counter):
             super().add(batch)
             return
         columns = [batch.columns[name] for name in self.keys]
-        coded = [_narrow(column) or _encoded(column) for column in columns]
+        coded = [_narrow(column) or encoded_column(column) for column in columns]
         sizes = [max(len(values), 1) for _, values in coded]
-        self._agree([_plain_type(column.type) for column in columns])
+        self._agree([plain_type(column.type) for column in columns])
         if np.prod(sizes, dtype=np.float64) > _FEW:
             if not self._step_by_step(coded, len(batch)):
                 super().add(batch)

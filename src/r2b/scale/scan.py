@@ -101,9 +101,9 @@ class Scan:
         """
         request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
         settings = Settings(lam, objective, tol, max_iter, time_limit, progress, "auto", kernel, threads)
-        choice = self._choice(label, sensitive_features, control_features, sample_weight)
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
         if not choice.soft:
-            counted = self._counted(choice, request)
+            counted = self.counted(choice, request)
             solved: FairLabels = Job.of(counted, request, settings, costs).solve()
             return _table(solved, self.source, choice, counted, normalize)
         if costs is not None:
@@ -148,11 +148,12 @@ class Scan:
         draws, request = settled(
             n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
         )
-        choice = self._choice(label, sensitive_features, control_features, sample_weight)
-        data = self._counted(choice, request, apart=True) if not choice.soft else self._gathered(choice, request)
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        data = self.counted(choice, request, apart=True) if not choice.soft else self._gathered(choice, request)
         return audit_dataset(data, request, draws, int(n_largest))
 
-    def _choice(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> Choice:
+    def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> Choice:
+        """Check which columns are what."""
         labels = names_of(label, "label")
         parts = {"sensitive_features": names_of(sensitive, "sensitive_features"), "control_features": names_of(control, "control_features")}
         chosen = [("label", labels), *parts.items(), ("sample_weight", names_of(weight, "sample_weight"))]
@@ -163,7 +164,8 @@ class Scan:
         soft = len(labels) > 1 or self.source.list_length(labels[0]) is not None
         return Choice(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
 
-    def _counted(self, choice: Choice, request: Request, *, apart: bool = False) -> Dataset:
+    def counted(self, choice: Choice, request: Request, *, apart: bool = False) -> Dataset:
+        """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
         keys, weight = [choice.label[0], *choice.attributes], choice.weight
         if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
             keys.append(weight)
@@ -186,12 +188,13 @@ class Scan:
             self._refuse_missing(tally, choice.attributes)
         groups, cell_weight = groups_of(tally, choice, missing=request.missing)
         schema = Schema(
-            self._classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
+            self.classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
         )
         with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
             return solve_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand)
 
-    def _classes(self, choice: Choice) -> Vocabulary:
+    def classes(self, choice: Choice) -> Vocabulary:
+        """Name the classes of probabilities."""
         names = np.array(choice.label)
         length = self.source.list_length(choice.label[0]) if choice.listed else None
         classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)

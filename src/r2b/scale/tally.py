@@ -87,8 +87,8 @@ class Counter:
         if len(batch) == 0:
             return
         columns = [batch.columns[name] for name in self.keys]
-        self._agree([_plain_type(column.type) for column in columns])
-        encoded = [_encoded(column, name) for column, name in zip(columns, self.keys, strict=True)]
+        self._agree([plain_type(column.type) for column in columns])
+        encoded = [encoded_column(column, name) for column, name in zip(columns, self.keys, strict=True)]
         first, codes, counts = _combined(encoded, len(batch))
         mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(first))
         met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
@@ -172,11 +172,12 @@ def _restored(value: Any) -> Any:
     return float("nan") if value is _NAN else value
 
 
-def _plain_type(kind: Any) -> Any:
+def plain_type(kind: Any) -> Any:
+    """Give the type of the values behind a dictionary."""
     return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
 
 
-def _encoded(column: Any, name: str = "") -> tuple[Array, list[Any]]:
+def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
     """Give codes and the values they stand for; a null has a code of its own."""
     if pyarrow().types.is_nested(column.type):
         raise InputError(
