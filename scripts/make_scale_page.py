@@ -23,7 +23,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
 DEVICE = ROOT / "benchmarks" / "results" / "device.json"
 PAGE, GPU = ROOT / "docs" / "planning.md", ROOT / "docs" / "gpu.md"
 IMAGES = ROOT / "docs" / "images"
-COLOURS = {"audit": "#eb6834", "debias": "#2a78d6", "count": "#6f6e68", "count and solve": "#2a78d6"}
+COLOURS = {"audit": "#eb6834", "debias": "#2a78d6", "DuckDB's count": "#6f6e68", "count and solve": "#2a78d6"}
 Points = dict[str, list[tuple[float, float]]]
 
 
@@ -59,12 +59,15 @@ def logarithmic(title: str, under: str, points: Points, x_name: str) -> str:
 
 
 def _power(power: int) -> str:
-    return f"{10**power:,}" if 0 <= power <= 9 else f"1e{power}"
+    if power < 6:
+        return f"{10**power:,}"
+    return f"{10 ** (power - 6):,} million" if power < 9 else f"{10 ** (power - 9):,} billion"
 
 
 def figures(found: dict[str, Any]) -> dict[str, str]:
     """Draw cost against rows, and against classes and groups."""
-    rows: Points = {name: [(each["rows"], each[name]) for each in found["by_rows"]] for name in ("count", "audit", "debias")}
+    names = {"count": "DuckDB's count", "audit": "audit", "debias": "debias"}
+    rows: Points = {name: [(each["rows"], each[key]) for each in found["by_rows"]] for key, name in names.items()}
     drawn = {
         "scale-rows.svg": logarithmic("Seconds against rows", "One Parquet file, 16 classes, 5 groups; debias writes it.", rows, "rows")
     }

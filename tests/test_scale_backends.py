@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -111,13 +112,10 @@ def spark() -> Iterator[Any]:
         session.stop()
 
 
-SPARK = ["text", "booleans", "dates", "gaps", "weights", "controls", "tiny", "probabilities in lists", "probabilities in columns, single"]
-
-
 def test_spark_frames_of_one_and_of_five_partitions(spark: Any) -> None:
     # One test, so that a suite run by several processes starts one session.
-    for place, name in enumerate(SPARK):
-        partitions, few = (1, 5)[place % 2], 800 if cases()[name].soft else None
+    for name, partitions in itertools.product(cases(), (1, 5)):
+        few = 800 if cases()[name].soft else None
         try:
             check_everything(
                 lambda table: spark.createDataFrame(table).repartition(partitions),  # noqa: B023
