@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from r2b import datasets, errors, explained, methods, metrics, performance, theory
+    from r2b import datasets, errors, explained, methods, metrics, performance, scale, theory
     from r2b.api import debias
     from r2b.auditing import Audit, audit
     from r2b.certificate import Certificate
@@ -49,13 +49,15 @@ __all__ = [
     "methods",
     "metrics",
     "performance",
+    "scale",
     "scan",
     "smallest_epsilon",
     "theory",
 ]
 
-# What lives where. A room is opened when something in it is first asked for, so that importing the package costs next to nothing.
-_ROOMS = {"datasets", "errors", "explained", "methods", "metrics", "performance", "theory"}
+# What lives where. A room is opened when something in it is first asked for, so that importing the package costs next to nothing;
+# ``device`` needs PyTorch, and is not among what a star brings.
+_ROOMS = {"datasets", "device", "errors", "explained", "methods", "metrics", "performance", "scale", "theory"}
 _HOMES = {
     "api": ("debias",),
     "auditing": ("Audit", "audit"),
