@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.certificate import Certificate, certify
-from r2b.errors import InputError, NotSolvedWarning, ParameterError
+from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
 from r2b.families import Families, Request, resolve
 from r2b.families.request import one_of
 from r2b.inputs import Dataset, Groups, Schema, read
@@ -207,7 +207,10 @@ class Solvable:
         return None
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
-        raise NotImplementedError("agreement is for class labels, which are merged in memory")
+        raise RowsUnavailableError(
+            "The fewest changes are found for class labels in memory, and these rows live elsewhere.",
+            remedy="Use objective='distance' with a small lam, such as 0.05.",
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

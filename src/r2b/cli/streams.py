@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from r2b.cli.selection import EMPTY, Selection
-from r2b.errors import ParameterError
+from r2b.errors import ParameterError, RowsUnavailableError
 from r2b.families import Request
 from r2b.scale.files import FileSource
 from r2b.scale.files_text import plain_encoding
@@ -94,11 +94,14 @@ class StreamedTable(Table):
 
     def columns(self, wanted: Sequence[str]) -> dict[str, Any]:
         """Refuse: columns are read part by part."""
-        raise NotImplementedError
+        raise self._elsewhere()
 
     def encoded(self, new: Mapping[str, Sequence[Any]], rows: Sequence[int] | None = None) -> bytes:
         """Refuse: files are written part by part."""
-        raise NotImplementedError
+        raise self._elsewhere()
+
+    def _elsewhere(self) -> RowsUnavailableError:
+        return RowsUnavailableError(f"The rows of {self.name} are not in memory.", remedy="Pass --no-stream to read them into it.")
 
 
 def open_stream(

@@ -70,7 +70,8 @@ def _source(data: Any, options: dict[str, Any]) -> Source:
 
 
 def _kind(data: Any) -> str:
-    return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+    library = type(data).__module__.partition(".")[0]
+    return type(data).__name__ if library == "builtins" else f"{library} {type(data).__name__}"
 
 
 # Library, module of this room, and names of the types: told by name, so that no library is imported to ask.
