@@ -147,14 +147,40 @@ def test_features_come_from_npz_or_parquet_alike_and_a_missing_image_is_named(tm
         write_features(tmp_path, "toy2014")
 
 
-def test_without_torchvision_images_are_refused_with_the_way_out(tmp_path: Path) -> None:
-    if importlib.util.find_spec("torchvision") is not None:
-        pytest.skip("torchvision is installed")
-    draw_coco(tmp_path, n=20)
+def test_images_go_through_resnet_50_or_are_refused_with_the_way_out_without_torchvision(tmp_path: Path, monkeypatch: Any) -> None:
+    drawn = draw_coco(tmp_path, n=20)
     (tmp_path / "toy2014").mkdir()
     (tmp_path / "features_toy2014.npz").unlink()
-    with pytest.raises(MissingExtraError, match="pip install"):
-        images_of(tmp_path, trained=True, person=True)
+    if importlib.util.find_spec("torchvision") is None:
+        with pytest.raises(MissingExtraError, match="pip install"):
+            images_of(tmp_path, trained=True, person=True)
+        return
+    # Weights cannot be fetched everywhere. A network as it is before training lies where torchvision keeps what it has fetched.
+    import torch
+    from torchvision.models import ResNet50_Weights, resnet50
+
+    torch.manual_seed(0)
+    network = resnet50().eval()
+    kept = tmp_path / "hub" / "checkpoints" / Path(ResNet50_Weights.IMAGENET1K_V1.url).name
+    kept.parent.mkdir(parents=True)
+    torch.save(network.state_dict(), kept)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    pixels = dict(zip(drawn["ids"].tolist(), np.random.default_rng(0).integers(0, 256, (20, 260, 300, 3)), strict=True))
+    for image, drawing in pixels.items():
+        write_ppm(tmp_path / "toy2014" / f"{image:012d}.ppm", drawing)
+    written = write_features(tmp_path, "toy2014")
+    with np.load(written) as file:
+        known, features = file["image_id"], file["x"]
+    assert features.shape == (len(known), 2_048)
+    assert np.isfinite(features).all() and np.ptp(features, axis=0).max() > 0
+    first = torch.as_tensor(pixels[int(known[0])]).permute(2, 0, 1).to(torch.uint8)
+    expected = ResNet50_Weights.IMAGENET1K_V1.transforms(antialias=True)(first)
+    network.fc = torch.nn.Identity()
+    with torch.inference_mode():
+        np.testing.assert_allclose(features[0], network(expected[None])[0].numpy(), rtol=0.02, atol=0.2)
+    images = images_of(tmp_path, trained=True, person=True)
+    assert images.features is not None
+    np.testing.assert_array_equal(images.features, features)
 
 
 def write_ppm(path: Path, pixels: np.ndarray[Any, Any]) -> None:

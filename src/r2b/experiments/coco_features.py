@@ -112,11 +112,11 @@ def prepared(pixels: Any) -> Any:
     """
     torch = _torch()
     image = torch.as_tensor(np.array(pixels, dtype=np.float32)).permute(2, 0, 1) / 255
-    height, width = image.shape[1:]
-    scale = 256 / min(height, width)
-    size = (max(256, round(height * scale)), max(256, round(width * scale)))
+    short = min(image.shape[1:])
+    # Cut off and rounded as torchvision does: a pixel to the side is another image to a network.
+    size = [int(256 * side / short) for side in image.shape[1:]]
     image = torch.nn.functional.interpolate(image[None], size=size, mode="bilinear", align_corners=False, antialias=True)[0]
-    top, left = (size[0] - 224) // 2, (size[1] - 224) // 2
+    top, left = (round((side - 224) / 2) for side in size)
     middle, spread = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     return (image[:, top : top + 224, left : left + 224] - middle[:, None, None]) / spread[:, None, None]
 
