@@ -83,23 +83,28 @@ def split_of(configuration: Configuration, seed: int) -> Split:
     return Split(train, y_train, sex_train, test, y_test, sex_test)
 
 
-def repaired(split: Split, seed: int) -> Split:
-    """Move all columns onto the distribution that men and women share, texts by their place in the alphabet, rounded to a text again."""
+def repaired(split: Split, seed: int, repair: str) -> Split:
+    """Move columns onto the distribution that men and women share.
+
+    ``repair`` says which: "columns" are all of them, texts by their place in the alphabet, rounded to a text again; "numbers" and "texts"
+    leave the others as they are; "shares" moves texts as categories, from those that are too common in a group to those that are too rare.
+    """
     values = {name: np.unique(_table()[0][name]) for name in TEXTS}
+    # A country with one person may be missing from the training rows, and a category that was not fitted has no share.
+    ranked = {"numbers": (), "shares": ("native-country",)}.get(repair, TEXTS)
+    moved = {"numbers": NUMBERS, "texts": TEXTS}.get(repair, (*NUMBERS, *TEXTS))
 
-    def numbers(columns: Columns) -> Floats:
-        texts = [np.searchsorted(values[name], columns[name]).astype(float) for name in TEXTS]
-        return np.column_stack([*(columns[name] for name in NUMBERS), *texts])
+    def numbers(columns: Columns) -> Columns:
+        return {name: np.searchsorted(values[name], columns[name]).astype(float) if name in ranked else columns[name] for name in moved}
 
-    def columns(matrix: Floats) -> Columns:
-        moved = dict(zip((*NUMBERS, *TEXTS), matrix.T, strict=True))
-        return moved | {name: values[name][np.rint(moved[name]).astype(int)] for name in TEXTS}
+    def columns(before: Columns, after: Columns) -> Columns:
+        return before | after | {name: values[name][np.rint(after[name]).astype(int)] for name in ranked}
 
     # A Generator, so that ranks inside ties are drawn anew for the test rows.
     remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(numbers(split.columns), sensitive_features=split.sex)
     train = remover.transform(numbers(split.columns), sensitive_features=split.sex)
     test = remover.transform(numbers(split.columns_test), sensitive_features=split.sex_test)
-    return replace(split, columns=columns(train), columns_test=columns(test))
+    return replace(split, columns=columns(split.columns, train), columns_test=columns(split.columns_test, test))
 
 
 def encoded(columns: Columns, features: str) -> Floats:
@@ -117,8 +122,8 @@ def encoded(columns: Columns, features: str) -> Floats:
 def _features(features: str, n_rows: int | None, seed: int, repair: str | None) -> tuple[Floats, Floats]:
     """Give training and test features, scaled by the training rows to 0 and 1."""
     split = split_of({"order": None, "rows": n_rows, "p": 0.0}, seed)
-    if repair == "columns":
-        split = repaired(split, seed)
+    if repair is not None and repair != "codes":
+        split = repaired(split, seed, repair)
     X, X_test = encoded(split.columns, features), encoded(split.columns_test, features)
     if repair == "codes":
         remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(X, sensitive_features=split.sex)

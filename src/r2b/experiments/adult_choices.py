@@ -18,11 +18,11 @@ _AS_IT_IS: Final = {"features": "mixed", "order": "education-num", "repair": "co
 
 
 def configurations(quick: bool) -> list[Configuration]:
-    """List the baseline under other codes and numberings, the DP remover on coded columns, and kNN on probabilities."""
+    """List the baseline under other codes and numberings, other repairs of the DP remover, and kNN on probabilities."""
     n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
     both: list[Configuration] = [{"method": "BL", **_AS_IT_IS, "features": features} for features in ONE_HOT]
     both += [{"method": method, **_AS_IT_IS, "order": "frequency"} for method in ("BL", "Exact")]
-    both += [{"method": "DPR", **_AS_IT_IS, "repair": "codes"}]
+    both += [{"method": "DPR", **_AS_IT_IS, "repair": repair} for repair in ("codes", "shares", "numbers", "texts")]
     soft: list[Configuration] = [{"method": method, **_AS_IT_IS, "labels": "soft"} for method in ("OST", "HTO", "Exact")]
     listed: list[Configuration] = [
         {"learner": learner, "p": p, "rows": n_rows, "trees": trees if learner == "rf" else None, **choice}

@@ -16,7 +16,8 @@ _HEAD: Final = ("p", "learner", "method", "features", "classes by", "repair", "l
 
 _WORDS: Final = """\
 Means over seeds. "mixed", "education-num", "columns" and "drawn" are the choices of the section above; "frequency" numbers classes from
-the most to the least common one; "codes" repairs coded columns one by one, so that one-hot columns take values between 0 and 1; "soft"
+the most to the least common one; "codes" repairs coded columns one by one, so that one-hot columns take values between 0 and 1; "shares"
+repairs texts as categories, which move from those too common in a group to those too rare; "numbers" and "texts" repair only these; "soft"
 averages the neighbours' probabilities instead of labels drawn from them; "scikit-learn" is its forest (20 trees per class) in place of
 ours."""
 
