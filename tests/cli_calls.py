@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,9 @@ import numpy as np
 import pytest
 
 from r2b.cli import main
+
+R2B = [sys.executable, "-W", "error", "-m", "r2b"]
+ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -70,3 +76,28 @@ def csv_of(columns: dict[str, list[str]]) -> bytes:
     from r2b.tables import Format, table_of
 
     return table_of(columns, Format("csv"))
+
+
+def on_a_terminal(folder: Path, program: str, **asked: str) -> bytes:
+    """Run Python with all its streams on a terminal of 100 columns, or as the environment asks, and give what it shows."""
+    import pty
+
+    leader, follower = pty.openpty()
+    environment = {**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "100"}
+    environment.pop("NO_COLOR", None)
+    environment |= asked
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdin=follower, stdout=follower, stderr=follower, cwd=folder, env=environment) as process:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:  # Linux says so when the last writer is gone
+                break
+            if not part:
+                break
+            seen += part
+        process.wait()
+    os.close(leader)
+    return seen

@@ -256,6 +256,28 @@ def test_what_is_wrong_is_said_beside_the_control_it_concerns(app: Served, choic
     assert said["remedy"].endswith((".", "?")) and not any(word in said["remedy"] for word in ("--", "missing=", "sensitive_features"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("dup.csv", b"a,a\n1,2\n", "dup.csv has 2 columns called 'a'"),
+        (
+            "wide.csv",
+            "a,b\n1,2\n".encode("utf-16"),
+            "wide.csv is not utf-8: byte 0 (0xff, on line 1) cannot be read. It begins like UTF-16.",
+        ),
+        ("book.xlsx", b"PK", "book.xlsx is a workbook (.xlsx), which r2b does not read."),
+        ("semi.csv", b"a;b;c, d\n1;2;3\n", "Line 2 of semi.csv has 1 field, but the header has 2."),
+    ],
+)
+def test_a_file_that_cannot_be_opened_keeps_its_name_and_is_told_what_helps_here(
+    app: Served, name: str, content: bytes, words: str
+) -> None:
+    answer = app.post(f"/tables?name={name}", content)
+    said = answer.json
+    assert answer.status == 400 and said["problem"].startswith(words), said
+    assert "ass --" not in said["remedy"] and "with --format" not in said["remedy"]
+
+
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b"\xff", b"[" * 100_000, b'{"label": {}, "sensitive": 3}'])
 def test_a_request_that_makes_no_sense_is_answered_with_a_sentence(app: Served, body: bytes) -> None:
     answer = app.post(f"{app.open()}/solve", body)

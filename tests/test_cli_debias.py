@@ -210,7 +210,7 @@ def test_files_that_are_there_are_refused_without_force(shell: Shell) -> None:
 def test_labels_that_are_not_proven_are_written_and_end_with_code_1(shell: Shell) -> None:
     done = shell("debias", "people.csv", *ASK, "--max-iter", 0, "-o", "fair.csv", "-q")
     assert done.code == 1
-    assert done.err.startswith("Parity was not reached. out of iterations: Raise --max-iter")
+    assert done.err.startswith("Parity was not reached (out of iterations). Raise --max-iter")
     assert Path("fair.csv").exists()
     assert shell("verify", "fair.csv").code == 1
 

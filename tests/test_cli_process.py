@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_calls import csv_of, people
+from cli_calls import ENVIRONMENT, R2B, csv_of, on_a_terminal, people
 
 if sys.platform == "win32":
     pytest.skip("signals and terminals of POSIX", allow_module_level=True)
 
-R2B = [sys.executable, "-W", "error", "-m", "r2b"]
 ASK = ["--label", "job", "--sensitive", "sex"]
-ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
 @pytest.fixture
@@ -146,28 +142,6 @@ def test_the_command_itself_killed_while_it_starts_or_reads_leaves_nothing(folde
         process.kill()
         assert process.wait() == -signal.SIGKILL
     assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
-
-
-def on_a_terminal(folder: Path, program: str) -> bytes:
-    """Run Python with all its streams on a terminal, and give what it shows."""
-    leader, follower = pty.openpty()
-    environment = {**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "100"}
-    environment.pop("NO_COLOR", None)
-    words = [sys.executable, "-c", program]
-    with subprocess.Popen(words, stdin=follower, stdout=follower, stderr=follower, cwd=folder, env=environment) as process:
-        os.close(follower)
-        seen = b""
-        while True:
-            try:
-                part = os.read(leader, 65536)
-            except OSError:  # Linux says so when the last writer is gone
-                break
-            if not part:
-                break
-            seen += part
-        process.wait()
-    os.close(leader)
-    return seen
 
 
 def test_a_terminal_sees_progress_with_the_time_left_and_a_heading_that_stands_out(folder: Path) -> None:

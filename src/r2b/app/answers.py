@@ -23,7 +23,10 @@ _SPOKEN: Sequence[tuple[str, str]] = (
     (r"\bcontrol_features\b", "the columns to compare within"),
     (r"\bsample_weight\b", "the weight"),
     (r", or say how fields are separated with --delimiter", ""),
-    (r"Say how it is encoded with --encoding, such as [^.]*\.", "Save it as UTF-8, or use r2b on the command line with --encoding."),
+    (r": pass --delimiter '[^']*'\.", ": save it with commas, or use r2b on the command line with --delimiter."),
+    (r"; where the header does not tell the delimiter, pass it with --delimiter", ""),
+    (r"(?:Say how it is encoded with|Pass) --encoding[^.]*\.", "Save it as UTF-8, or use r2b on the command line with --encoding."),
+    (r"Pass --format ([\w.]+)\.$", r"Let its name end in .\1."),
     (r", and say what it is with --format(?:, such as [\w .]*)?(?=\.$)", ""),
     (r"Say which it is with --format: [^.]*(?:\.\w+[^.]*)*\.$", "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow."),
     (r" with --output-format", ""),
@@ -42,7 +45,11 @@ def spoken(text: str) -> str:
     """
     for pattern, words in _SPOKEN:
         text = re.sub(pattern, words, text)
-    return text[:1].upper() + text[1:]
+    return _OURS.sub(lambda found: found[0].capitalize(), text)
+
+
+# The first word where it is one of ours: names of files and columns stay as they are written.
+_OURS = re.compile(r"^(?:the sensitive|the columns|the weight|leave these|a group of|standard input)", re.ASCII)
 
 
 def control_of(error: R2BError, choice: dict[str, Any] | None) -> str:

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable
 from importlib.util import find_spec
 from ipaddress import ip_address
 from os import PathLike, fspath
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from r2b.errors import MissingExtraError, ParameterError
+from r2b.errors import MissingExtraError, ParameterError, R2BError
 
 MAX_UPLOAD = 200  # megabytes
 
@@ -28,6 +29,7 @@ def serve(
     open_browser: bool = True,
     *,
     max_upload: float = MAX_UPLOAD,
+    announce: Callable[[str], object] | None = None,
 ) -> None:
     """Serve the app until it is asked to stop (Ctrl-C).
 
@@ -45,6 +47,8 @@ def serve(
     open_browser : bool
     max_upload : float
         Largest file that is taken, in megabytes.
+    announce : callable, optional
+        Called with the address once it can be opened; printed by default.
 
     Raises
     ------
@@ -58,15 +62,15 @@ def serve(
     _refuse_reachable(host)
     token = secrets.token_urlsafe(24)
     app = create_app(token, max_upload=max_upload)
-    page = "/" if path is None else app.open_file(Path(fspath(path)))
+    page = "/" if path is None else _opened(app, Path(fspath(path)))
     with _bound(host, port) as sock:
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{sock.getsockname()[1]}{page}?token="
-        print(f"r2b runs at {address}{token}\nThe data stay on this machine and in memory. Ctrl-C ends it.", flush=True)
-        if open_browser:
-            # Beside the server: a browser in the terminal does not come back before it is left.
-            threading.Thread(target=webbrowser.open, args=(address + app.inner.ticket(),), daemon=True).start()
         try:
+            (announce or _printed)(f"{address}{token}")
+            if open_browser:
+                # Beside the server: a browser in the terminal does not come back before it is left.
+                threading.Thread(target=webbrowser.open, args=(address + app.inner.ticket(),), daemon=True).start()
             _run(app, sock)
         except KeyboardInterrupt:
             print("\nStopped. Nothing was kept.", file=sys.stderr)
@@ -103,6 +107,20 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD) -> Any:
     from r2b.app.routes import App
 
     return App(token, int(max_upload * 1e6))
+
+
+def _opened(app: Any, path: Path) -> str:
+    """Open a table and give its page; what is wrong with it is said in words of the app, which has no options for reading."""
+    try:
+        return str(app.open_file(path))
+    except R2BError as error:
+        from r2b.app.answers import spoken
+
+        raise type(error)(error.problem, remedy=spoken(error.remedy), **error.facts) from error
+
+
+def _printed(address: str) -> None:
+    print(f"r2b runs at {address}\nThe data stay on this machine and in memory. Ctrl-C ends it.", flush=True)
 
 
 def _need() -> None:

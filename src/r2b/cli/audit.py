@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from r2b.auditing import Audit
-from r2b.cli import options
+from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.lookalikes import tell_lookalikes
+from r2b.cli.numbers import normalized
 from r2b.cli.reporting import check_reports, land_reports
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.speaking import on_lines, one_line, say, say_json
@@ -18,8 +20,9 @@ from r2b.tables import Landing, read_table
 
 
 @click.command("audit", short_help="Measure how far labels are from parity.")
-@click.argument("data")
+@click.argument("data", shell_complete=completing.files)
 @options.columns
+@options.normalize
 @options.groups
 @click.option("--permutations", type=int, default=200, show_default=True, help="How often chance is drawn; 0 leaves it out.")
 @click.option("--bootstrap", type=int, default=500, show_default=True, help="Resamples for the intervals; 0 leaves them out.")
@@ -35,6 +38,7 @@ from r2b.tables import Landing, read_table
 @options.manners
 def audit_command(
     data: str,
+    normalize: bool,
     families: str | None,
     family: tuple[str, ...],
     permutations: int,
@@ -73,7 +77,7 @@ def audit_command(
 
     asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
     draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
-    if streams(data, stream, format_, {**given, "html": html, "markdown": markdown, "encoding": encoding}):
+    if streams(data, stream, format_, {**given, "html": html, "markdown": markdown, "encoding": encoding, "normalized": normalize}):
         reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
         asked |= {"families": families, "family": family, "n_largest": largest, "epsilon": epsilon, **draws}
         found, name = audit_stream(data, html, markdown, reading, asked, given, force=force, quiet=quiet or as_json)
@@ -83,8 +87,11 @@ def audit_command(
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         selection = Selection.of(table, **given)
         arguments = selection.arguments(table)
+        if not quiet:
+            tell_lookalikes(arguments, selection.label)
         asked["families"] = families_of(table, families, family, "both")
         with on_lines(table):
+            arguments["y"] = normalized(arguments["y"]) if normalize else arguments["y"]
             found = audit(**arguments, **asked, **draws, n_largest=largest)
         land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
         landing.land()

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from r2b.cli import options
+from r2b.cli import completing, options
 from r2b.cli.commands import Commands
 from r2b.cli.speaking import say_json
 from r2b.datasets import load_adult
@@ -46,8 +46,8 @@ def list_command(as_json: bool, quiet: bool) -> None:
 
 
 @datasets_group.command("export", short_help="Write a data set to a file.")
-@click.argument("name")
-@click.argument("output")
+@click.argument("name", shell_complete=lambda context, parameter, begun: [name for name in DATASETS if name.startswith(begun)])
+@click.argument("output", shell_complete=completing.files)
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell: csv, jsonl, parquet, ...")
 @options.force
 @options.manners

@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 import r2b
-from r2b.cli import options
+from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
+from r2b.cli.lookalikes import tell_lookalikes
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
 from r2b.cli.record import Record, beside, fingerprint
@@ -32,18 +33,26 @@ _SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
 
 
 @click.command("debias", short_help="Make the closest labels in parity.")
-@click.argument("data")
+@click.argument("data", shell_complete=completing.files)
 @options.columns
 @click.option("--epsilon", multiple=True, metavar="NUMBER", help="Accepted difference, or 'class=number', repeated. 0 by default.")
 @options.bounds
 @options.groups
-@click.option("--output", "-o", required=True, metavar="PATH", help="File to write; - is standard output.")
+@click.option("--output", "-o", required=True, metavar="PATH", shell_complete=completing.files, help="File to write; - is standard output.")
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
 @click.option("--as", "form", type=click.Choice(FORMS), default="soft", show_default=True, help="Form in which labels leave.")
 @click.option("--random-state", type=int, default=0, show_default=True, help="For round and sample; the same number, the same labels.")
-@click.option("--key", multiple=True, metavar="COLUMNS", help="For round and sample: columns that the draw of a row follows from.")
+@click.option(
+    "--key",
+    multiple=True,
+    metavar="COLUMNS",
+    shell_complete=completing.columns,
+    help="For round and sample: columns that the draw of a row follows from.",
+)
 @click.option("--new-column", metavar="NAME", help="Name of the new column, or what new names begin with. '<label>_fair' by default.")
-@click.option("--certificate", metavar="PATH", help="Where the certificate goes; beside the output by default.")
+@click.option(
+    "--certificate", metavar="PATH", shell_complete=completing.files, help="Where the certificate goes; beside the output by default."
+)
 @options.reports
 @options.force
 @options.streaming
@@ -123,19 +132,21 @@ def debias_command(
             reading=reading,
             quiet=quiet or as_json,
         )
-        with Landing(force=force, keep=(data,)) as landing:
+        with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
             _check(landing, {**paths, "output": None})
             _refuse_twice(paths)
             made = debias_stream(landing, wanted, given)
             landing.land()
         _tell(made[0], form, made[1], paths, as_json=as_json, quiet=quiet)
         return DONE if made[0].status.ok else NOT_REACHED
-    with Landing(force=force, keep=(data,)) as landing:
+    with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
         _check(landing, paths)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         shape = _shape(table, output, output_format)
         selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
         arguments = selection.arguments(table)
+        if not quiet:
+            tell_lookalikes(arguments, selection.label)
         with on_lines(table):
             classes = classes_of(arguments["y"])
         # Before the work: these names can only clash with what is there already.
@@ -213,10 +224,10 @@ def _tell(fair: r2b.FairLabels, form: str, new: tuple[str, ...], paths: dict[str
         return
     err = paths["output"] == "-"
     if not fair.status.ok:
-        click.echo(f"Parity was not reached. {fair.status.value}: {as_options(fair.status.advice)}", err=True)
+        click.echo(f"Parity was not reached ({fair.status.value}). {as_options(fair.status.advice)}", err=True)
     if quiet or (err and not sys.stderr.isatty()):
         return
-    say(str(fair), err=err)
+    say(str(fair).replace(fair.status.advice, as_options(fair.status.advice)), err=err)
     click.echo(f"  form              {form}: {', '.join(map(one_line, new[:4]))}{', ...' if len(new) > 4 else ''}", err=err)
     for name, path in written.items():
         click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)

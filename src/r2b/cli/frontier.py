@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 import r2b
-from r2b.cli import options
+from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
+from r2b.cli.lookalikes import tell_lookalikes
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, target_of
 from r2b.cli.selection import PARTS, Selection, families_of
@@ -22,14 +23,16 @@ from r2b.tables.formats import format_for
 
 
 @click.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
-@click.argument("data")
+@click.argument("data", shell_complete=completing.files)
 @options.columns
 @click.option("--epsilons", multiple=True, metavar="NUMBERS", help="Epsilons to solve for: '0,0.01,0.05', or repeated.")
-@click.option("--points", type=int, metavar="N", help="Or how many, from 0 to where labels are fair as they are; 20 by default.")
+@click.option(
+    "--points", type=click.IntRange(min=1), metavar="N", help="Or how many, from 0 to where labels are fair as they are; 20 by default."
+)
 @options.groups
 @options.bounds
 @options.solving
-@click.option("--output", "-o", metavar="PATH", help="Write the points as a table as well.")
+@click.option("--output", "-o", metavar="PATH", shell_complete=completing.files, help="Write the points as a table as well.")
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
 @options.force
 @options.reading
@@ -62,12 +65,14 @@ def frontier_command(
     """  # noqa: D301
     path = _path(epsilons, points)
     columns = {name: given.pop(name) for name in PARTS}
-    with Landing(force=force, keep=(data,)) as landing:
+    with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
         if output is not None:
             landing.check(output)
             shape = format_for(output, output_format)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         arguments = Selection.of(table, **columns).arguments(table)
+        if not quiet:
+            tell_lookalikes(arguments, columns["label"])
         with on_lines(table):
             classes = classes_of(arguments["y"])
         given |= {"families": families_of(table, families, family, "crossed"), "target": target_of(target, classes)}

@@ -19,6 +19,20 @@ def classes_of(y: Any) -> list[Any]:
     return list(y) if isinstance(y, dict) else list(read_labels(y, normalize=False, fewest_classes=1).vocabulary.values.tolist())
 
 
+def normalized(y: Any) -> Any:
+    """Divide rows of probabilities by their sums; class labels have none.
+
+    Examples
+    --------
+    >>> {name: column.tolist() for name, column in normalized({"a": [1.0, 3.0], "b": [1.0, 1.0]}).items()}
+    {'a': [0.5, 0.75], 'b': [0.5, 0.25]}
+    """
+    if not isinstance(y, dict):
+        return y
+    matrix = read_labels(y, normalize=True, fewest_classes=1).array
+    return {name: matrix[:, k] for k, name in enumerate(y)}
+
+
 def per_class(what: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
     """Read one number for all classes, or one per class; a plain number among them is for the classes not named.
 

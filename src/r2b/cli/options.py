@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from r2b.cli import completing
+
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
@@ -22,38 +24,73 @@ def together(*options: Decorator) -> Decorator:
     return declare
 
 
+def _tab(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Take what people type for a tab, which shells do not."""
+    return "\t" if value == "\\t" else value
+
+
 reading = together(
     click.option("--format", "format_", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
-    click.option("--delimiter", metavar="CHAR", help="Delimiter of CSV, where it is neither a comma nor plain from the header."),
+    click.option(
+        "--delimiter",
+        metavar="CHAR",
+        callback=_tab,
+        help="Delimiter of CSV, where it is neither a comma nor plain from the header; '\\t' is a tab.",
+    ),
     click.option(
         "--na", multiple=True, metavar="TEXT", help="Text of CSV and TSV that means missing; repeatable. By default an empty field."
     ),
 )
 
 columns = together(
-    click.option("--label", metavar="COLUMN", help="Column of class labels."),
+    click.option("--label", metavar="COLUMN", shell_complete=completing.columns, help="Column of class labels."),
     click.option(
         "--label-columns",
         multiple=True,
         metavar="COLUMNS",
+        shell_complete=completing.columns,
         help="Columns of probabilities instead, one per class: 'a,b,c', repeated, or a pattern such as 'p_*'.",
     ),
-    click.option("--sensitive", multiple=True, metavar="COLUMNS", help="Sensitive columns: repeated, or 'sex,race'."),
-    click.option("--continuous", multiple=True, metavar="COLUMNS", help="Sensitive columns of numbers, taken without cutting into groups."),
+    click.option(
+        "--sensitive",
+        multiple=True,
+        metavar="COLUMNS",
+        shell_complete=completing.columns,
+        help="Sensitive columns: repeated, or 'sex,race'.",
+    ),
+    click.option(
+        "--continuous",
+        multiple=True,
+        metavar="COLUMNS",
+        shell_complete=completing.columns,
+        help="Sensitive columns of numbers, taken without cutting into groups.",
+    ),
     click.option(
         "--membership",
         multiple=True,
         metavar="NAME=COLUMNS",
         help="A sensitive attribute known by probabilities: 'sex=p_f,p_m'; repeatable.",
     ),
-    click.option("--control", multiple=True, metavar="COLUMNS", help="Columns within whose values groups are compared."),
-    click.option("--weight", metavar="COLUMN", help="Column of row weights."),
+    click.option(
+        "--control",
+        multiple=True,
+        metavar="COLUMNS",
+        shell_complete=completing.columns,
+        help="Columns within whose values groups are compared.",
+    ),
+    click.option("--weight", metavar="COLUMN", shell_complete=completing.columns, help="Column of row weights."),
 )
 
 groups = together(
     click.option("--families", type=click.Choice(["crossed", "marginal", "both"]), help="Which crossings of sensitive columns count."),
-    click.option("--family", multiple=True, metavar="COLUMNS", help="A family of groups of its own, such as 'sex,race'; repeatable."),
+    click.option(
+        "--family",
+        multiple=True,
+        metavar="COLUMNS",
+        shell_complete=completing.columns,
+        help="A family of groups of its own, such as 'sex,race'; repeatable.",
+    ),
     click.option(
         "--missing",
         type=click.Choice(["error", "group", "exclude"]),
@@ -67,6 +104,8 @@ groups = together(
         "--absent", type=click.Choice(["report", "error"]), default="report", show_default=True, help="Groups that a control value lacks."
     ),
 )
+
+normalize = click.option("--normalize", is_flag=True, help="Divide rows of probabilities by their sums first.")
 
 bounds = together(
     click.option(
@@ -85,8 +124,13 @@ bounds = together(
         show_default=True,
         help="Closest labels, or the fewest changed.",
     ),
-    click.option("--costs", metavar="FILE", help="Table of what it costs to turn one class (row) into another (column)."),
-    click.option("--normalize", is_flag=True, help="Divide rows of probabilities by their sums first."),
+    click.option(
+        "--costs",
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Table of what it costs to turn one class (row) into another (column).",
+    ),
+    normalize,
 )
 
 solving = together(
@@ -109,8 +153,8 @@ manners = together(
 )
 
 reports = together(
-    click.option("--html", metavar="PATH", help="Write a report, one self-contained HTML file."),
-    click.option("--markdown", metavar="PATH", help="Write the same report as Markdown."),
+    click.option("--html", metavar="PATH", shell_complete=completing.files, help="Write a report, one self-contained HTML file."),
+    click.option("--markdown", metavar="PATH", shell_complete=completing.files, help="Write the same report as Markdown."),
 )
 
 streaming = click.option(

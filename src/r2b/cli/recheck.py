@@ -16,7 +16,7 @@ from r2b import FairLabels
 from r2b.certificate import PROVEN
 from r2b.cli.labelling import drawn
 from r2b.cli.record import Record, fingerprint
-from r2b.errors import R2BError
+from r2b.errors import ParameterError, R2BError
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.probabilities import TOLERANCE
 from r2b.job import Job
@@ -49,6 +49,9 @@ class Check:
 def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> list[Check]:
     """Check labels in a table against their source, which may be the same table."""
     selection = record.selection
+    if source is table and (gone := [name for name in selection.used if name not in table]):
+        remedy = "Pass the table that was debiased with --data."
+        raise ParameterError(f"{table.name} no longer has the column {gone[0]!r}, which was read.", remedy=remedy, column=gone[0])
     source.check(selection.used, "named in the certificate")
     table.check(record.new, "named in the certificate")
     made, columns = table.columns(record.new), source.columns(selection.used)
@@ -148,7 +151,7 @@ def _of_labels(evidence: Evidence, record: Record, made: dict[str, Any], table: 
 def of_soft(evidence: Evidence, x: Floats, expected: Floats) -> list[Check]:
     """Check distributions: on the simplex, as the prices say, within the bound, and optimal."""
     untouched = np.array_equal(x, evidence.before())
-    off = float(max(-x.min(), np.abs(x.sum(axis=1) - 1.0).max())) if np.isfinite(x).all() else np.inf
+    off = float(max(0.0, -x.min(), np.abs(x.sum(axis=1) - 1.0).max())) if np.isfinite(x).all() else np.inf
     away = np.abs(x - expected).max(axis=1)
     worst = float(away.max())
     checks = [
@@ -190,7 +193,7 @@ def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Fl
     again = as_text(drawn(fair, record.form, record.random_state, key), "labels")
     wrong = [row for row, (one, other) in enumerate(zip(texts, again, strict=True)) if one != other]
     excused = bool(wrong) and record.numpy != np.__version__
-    found = f"{len(wrong):,} rows differ, the first is row {wrong[0]}" if wrong else "every row, drawn again"
+    found = how_many_differ(len(wrong), wrong[0]) if wrong else "every row, drawn again"
     if excused:
         found += f"; NumPy {record.numpy} drew them and this is {np.__version__}, so they prove nothing"
     checks = [Check("labels follow from the prices", not wrong or excused, found)]
@@ -198,6 +201,11 @@ def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Fl
         x = np.eye(len(fair.classes))[[code[text] for text in texts]]
         checks += promise_of(evidence, evidence.means(x), evidence.means(expected))
     return checks + proof_of(evidence, expected)
+
+
+def how_many_differ(n: int, first: Any) -> str:
+    """Say how many rows are not as they were drawn."""
+    return f"{n:,} {'row differs' if n == 1 else 'rows differ'}, the first is row {first}"
 
 
 def promise_of(evidence: Evidence, means: Floats, wanted: Floats) -> list[Check]:

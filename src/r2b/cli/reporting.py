@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from r2b.cli.speaking import spelled
 from r2b.errors import MissingExtraError, ParameterError
 from r2b.tables import Landing
 
@@ -61,4 +62,4 @@ def land_reports(
 
 def command_line() -> str:
     """Give the command as it was typed, so that it can be typed again."""
-    return shlex.join(["r2b", *click.get_current_context().obj])
+    return spelled(shlex.join(["r2b", *click.get_current_context().obj]))

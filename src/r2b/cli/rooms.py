@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import click
 
-from r2b.cli import options
+from r2b.cli import completing, options
 from r2b.cli.meter import RunMeter
 from r2b.cli.reporting import room
 from r2b.cli.speaking import say, say_json
@@ -14,7 +16,7 @@ from r2b.errors import ParameterError
 
 
 @click.command("serve", short_help="Open the app in a browser.")
-@click.argument("data", required=False)
+@click.argument("data", required=False, shell_complete=completing.files)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; only those of this machine are taken.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port; 0 takes one that is free.")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open a browser.")
@@ -28,7 +30,18 @@ def serve_command(data: str | None, host: str, port: int, browser: bool, max_upl
       r2b serve
       r2b serve adult.csv --port 8000 --no-browser
     """  # noqa: D301
-    room("app", "The app").serve(host, port, path=data, open_browser=browser, max_upload=max_upload)
+    app = room("app", "The app")
+
+    def announce(address: str) -> None:
+        if as_json:
+            say_json({"address": address})
+        elif not (quiet and browser):  # without a browser nobody could find it
+            click.echo(f"r2b runs at {address}")
+            if not quiet:
+                click.echo("The data stay on this machine and in memory. Ctrl-C ends it.")
+        sys.stdout.flush()
+
+    app.serve(host, port, path=data, open_browser=browser, max_upload=max_upload, announce=announce)
 
 
 @click.command("reproduce", short_help="Repeat the experiments of the paper.")
@@ -50,9 +63,16 @@ def reproduce_command(name: str, seeds: str | None, as_json: bool, quiet: bool, 
     """  # noqa: D301
     experiments = room("experiments", "This command")
     rows: dict[str, Any] = {}
-    names, left_out = experiments.within_reach(given["data"]) if name == "all" else ([name], [])
+    if name == "all" or experiments.find(name).needs_data:
+        _refuse_absent(given["data"] or os.environ.get("R2B_DATA"))
+    names, left_out = experiments.within_reach(given["data"])
+    if name != "all":
+        if name in left_out:  # before hundreds of runs that would each say so
+            remedy = "Pass --data with the folder that holds them, or set R2B_DATA."
+            raise ParameterError(f"The data of {name} do not come with the package, and no folder is named.", remedy=remedy, name=name)
+        names, left_out = [name], []
     if left_out and not quiet and not as_json:
-        say(f"left out, since they need --data or R2B_DATA: {', '.join(left_out)}")
+        say(f"Left out, since they need --data or R2B_DATA: {', '.join(left_out)}")
     for each in names:
         with RunMeter(shown=not quiet and not as_json) as meter:
             rows[each] = experiments.reproduce(each, seeds=_seeds(seeds), progress=meter, **given)
@@ -60,6 +80,12 @@ def reproduce_command(name: str, seeds: str | None, as_json: bool, quiet: bool, 
             say(f"{each}: {len(rows[each]):,} runs in {given['output'] or ('results/quick' if given['quick'] else 'results')}")
     if as_json:
         say_json(rows)
+
+
+def _refuse_absent(folder: str | None) -> None:
+    if folder is not None and not os.path.isdir(folder):
+        remedy = "Pass --data with the folder that holds the data, or set R2B_DATA."
+        raise ParameterError(f"There is no folder {folder!r}.", remedy=remedy, folder=folder)
 
 
 def _seeds(text: str | None) -> list[int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,9 +23,9 @@ from r2b.cli.debias import debias_command
 from r2b.cli.exits import DONE, FAULT, INTERRUPTED, NOT_REACHED, TERMINATED, WRONG_USE, code_of
 from r2b.cli.frontier import frontier_command
 from r2b.cli.rooms import reproduce_command, serve_command
-from r2b.cli.speaking import spoken, visible
+from r2b.cli.speaking import colour, folded, spoken, visible
 from r2b.cli.verify import verify_command
-from r2b.errors import R2BError
+from r2b.errors import ParameterError, R2BError
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -58,12 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A polite end request cleans up like Ctrl-C does; the default would leave files half written beside their targets.
     before = signal.signal(signal.SIGTERM, _asked_to_end) if threading.current_thread() is threading.main_thread() else None
     try:
-        ended = r2b.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed)
+        if sys.stdout is None:
+            raise ParameterError("Standard output is closed.", remedy="Send it to a file, or to /dev/null.")
+        ended = r2b.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour())
         sys.stdout.flush()
         return ended if isinstance(ended, int) else DONE
     except BrokenPipeError:
-        # A reader that goes away early, such as head, is no error. Python flushes once more on exit; give that flush somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # A reader that goes away early, such as head, is no error.
+        _give_up_output()
         return DONE
     except BaseException as error:
         if "--debug" in typed and not isinstance(error, (SystemExit, click.exceptions.Exit)):
@@ -76,6 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _asked_to_end(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(TERMINATED)
+
+
+def _give_up_output() -> None:
+    # Python flushes once more on exit; give that flush somewhere to go.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _said(error: BaseException, *, as_json: bool) -> int:
@@ -96,10 +105,18 @@ def _said(error: BaseException, *, as_json: bool) -> int:
         return WRONG_USE
     if isinstance(error, click.UsageError):
         where = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
-        _print("UsageError", visible(error.format_message()), where.strip(), as_json)
+        said = visible(error.format_message())
+        _print("UsageError", said if said.endswith((".", "?", "?)")) else f"{said}.", where.strip(), as_json)
+        return WRONG_USE
+    if isinstance(error, OSError) and error.filename is None:  # files are written with their names, so this is standard output
+        _give_up_output()
+        _print(
+            type(error).__name__, f"Standard output cannot be written: {error.strerror or error}.", "Write to a file, or make room.", False
+        )
         return WRONG_USE
     if isinstance(error, OSError):
-        _print(type(error).__name__, f"{error.strerror or error}: {error.filename or ''}.", "Check the path and the disk.", as_json)
+        problem = f"{visible(str(error.filename))} cannot be used: {error.strerror or error}."
+        _print(type(error).__name__, problem, "Check the path and the disk.", as_json)
         return WRONG_USE
     fault = f"r2b failed where it should not: {type(error).__name__}: {visible(str(error))}."
     _print("Fault", fault, "Please report it, with what --debug prints.", as_json)
@@ -109,4 +126,5 @@ def _said(error: BaseException, *, as_json: bool) -> int:
 def _print(kind: str, problem: str, remedy: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"error": {"type": kind, "problem": problem, "remedy": remedy}}, ensure_ascii=False))
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {problem} {remedy}".rstrip(), err=True)
+    first, *rest = folded(f"Error: {problem} {remedy}".rstrip(), sys.stderr).split(":", 1)
+    click.echo(f"{click.style(f'{first}:', fg='red', bold=True)}{rest[0]}", err=True, color=colour())

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,12 +25,33 @@ _OPTIONS = (
 )
 _SPELLED = re.compile(rf"\b({'|'.join(_OPTIONS)})=(?:'([^']*)'|\"([^\"]*)\"|([\w.]+))")
 _BARE = re.compile(rf"(?<![-\w])({'|'.join(name for name in _OPTIONS if '_' in name)})\b")
+_TRACE = re.compile(r"\nTraceback \(most recent call last\):\n(?: .*\n)+(.*)\n?")  # of a process of its own; --debug has it whole
+_SAVED = "Pass a file written by FairLabels.save."
+_NARROWEST = 30  # columns: on anything narrower, lines are left to the terminal
 _NAMES = {
     "y": "the label",
     "sensitive_features": "the sensitive columns",
     "control_features": "the control columns",
     "sample_weight": "the weights",
 }
+
+
+_ARGUMENTS = {"n_permutations": "permutations", "n_boot": "bootstrap", "n_largest": "largest"}  # those whose option has another name
+_LEADING = re.compile(
+    rf"^({'|'.join((*_OPTIONS, *_ARGUMENTS, 'level', 'random_state', 'threads', 'kernel', 'merge_rows'))})\b(?= (?:is|has|gives|names)\b)"
+)
+_UNREADABLE = re.compile("[\ud800-\udfff]")
+
+
+def spelled(text: str) -> str:
+    r"""Write the bytes of a name that are no text, which Python keeps as half characters that no file and no JSON can hold.
+
+    Examples
+    --------
+    >>> spelled("caf\udce9.csv")
+    'caf\\xe9.csv'
+    """
+    return _UNREADABLE.sub(lambda m: f"\\x{ord(m[0]) - 0xDC00:02x}" if "\udc80" <= m[0] <= "\udcff" else f"\\u{ord(m[0]):04x}", text)
 
 
 def visible(text: str) -> str:
@@ -37,7 +62,7 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return "".join(c if c == "\n" or c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c == "\n" or c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in spelled(text))
 
 
 def one_line(text: str) -> str:
@@ -51,10 +76,31 @@ def one_line(text: str) -> str:
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def colour() -> bool | None:
+    """Say whether text may be coloured: not where NO_COLOR or TERM=dumb asks for none; None leaves it to the stream."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def folded(text: str, stream: Any) -> str:
+    """Break long lines between words where the stream is a terminal, the rest of a line below its own text; a pipe gets lines whole."""
+    if stream is None or not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    return "\n".join(_fold(line, width) for line in text.split("\n"))
+
+
+def _fold(line: str, width: int) -> str:
+    if len(line) <= width or re.search(r"\S {3,}\S.* {3,}\S", line):  # a row of a table stays one
+        return line
+    named = re.match(r" +\S+(?: \S+)* {2,}(?=\S)", line)
+    deep = len(named[0]) if named and len(named[0]) <= width // 2 else len(line) - len(line.lstrip()) + 2
+    return textwrap.fill(line, width, subsequent_indent=" " * deep, drop_whitespace=True, break_long_words=False, break_on_hyphens=False)
+
+
 def say(text: str, *, err: bool = False) -> None:
     """Print a text; its first line stands out on a terminal."""
-    first, _, rest = visible(text).partition("\n")
-    click.echo(click.style(first, bold=True) + (f"\n{rest}" if rest else ""), err=err)
+    first, _, rest = folded(visible(text), sys.stderr if err else sys.stdout).partition("\n")
+    click.echo(click.style(first, bold=True) + (f"\n{rest}" if rest else ""), err=err, color=colour())
 
 
 def say_json(facts: Any) -> None:
@@ -71,7 +117,7 @@ def strict(facts: Any) -> Any:
     {'a': 'inf', '1': [2, 'x']}
     """
     if isinstance(facts, dict):
-        return {str(key): strict(value) for key, value in facts.items()}
+        return {spelled(str(key)): strict(value) for key, value in facts.items()}
     if isinstance(facts, np.ndarray):
         return strict(facts.tolist())
     if isinstance(facts, (list, tuple)):
@@ -80,7 +126,7 @@ def strict(facts: Any) -> Any:
         return strict(facts.item())
     if isinstance(facts, float) and not math.isfinite(facts):
         return str(facts)
-    return facts if facts is None or isinstance(facts, (bool, int, float, str)) else str(facts)
+    return facts if facts is None or isinstance(facts, (bool, int, float)) else spelled(str(facts))
 
 
 def spoken(error: R2BError) -> tuple[str, str]:
@@ -98,7 +144,12 @@ def spoken(error: R2BError) -> tuple[str, str]:
     problem = re.sub(
         r"\b(In|of) (y|sensitive_features|control_features|sample_weight)(?=[ ,.])", lambda m: f"{m[1]} {_NAMES[m[2]]}", problem
     )
-    return one_line(problem), one_line(as_options(error.remedy))
+    problem = re.sub(r"\b(?:sensitive|control)_features\[('[^']*')\]", r"column \1", problem)
+    problem = _TRACE.sub(r" \1", problem)
+    problem = _LEADING.sub(lambda m: f"--{_ARGUMENTS.get(m[1], m[1]).replace('_', '-')}", problem)
+    remedy = as_options(error.remedy).replace(" where it is offered", "").replace(_SAVED, "Pass the certificate that r2b debias wrote.")
+    problem = re.sub(r"^standard input\b", "Standard input", problem)
+    return one_line(problem.strip()), one_line(remedy)
 
 
 @contextmanager
@@ -123,5 +174,5 @@ def as_options(text: str) -> str:
     >>> as_options("Raise max_iter, or pass missing='group'.")
     'Raise --max-iter, or pass --missing group.'
     """
-    text = _SPELLED.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or m[3] or m[4]}", text)
+    text = _SPELLED.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or m[3] or m[4]}".removesuffix(" True"), text)
     return _BARE.sub(lambda m: f"--{m[1].replace('_', '-')}", text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
 from r2b import FairLabels
-from r2b.cli import options
+from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import per_class
@@ -21,9 +21,11 @@ from r2b.tables import read_table
 
 
 @click.command("verify", short_help="Check fair labels from the data alone.")
-@click.argument("output")
-@click.option("--certificate", metavar="PATH", help="The certificate; OUTPUT.r2b.json by default.")
-@click.option("--data", metavar="PATH", help="The table that was debiased, where OUTPUT no longer has its columns.")
+@click.argument("output", shell_complete=completing.files)
+@click.option("--certificate", metavar="PATH", shell_complete=completing.files, help="The certificate; OUTPUT.r2b.json by default.")
+@click.option(
+    "--data", metavar="PATH", shell_complete=completing.files, help="The table that was debiased, where OUTPUT no longer has its columns."
+)
 @click.option("--epsilon", multiple=True, metavar="NUMBER", help="Check against this instead of what the certificate says was asked for.")
 @options.reading
 @options.manners
@@ -51,8 +53,11 @@ def verify_command(
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json --json
     """  # noqa: D301
     proof = certificate if certificate is not None else beside(output)
-    if not Path(proof).exists():
-        raise ParameterError(f"There is no certificate {proof!r}.", remedy="Name it with --certificate.", path=proof)
+    if not os.path.exists(output):
+        raise ParameterError(f"There is no file {output!r}.", remedy="Check the path.", path=output)
+    if not os.path.exists(proof):
+        remedy = "Name the one that r2b debias wrote beside its output with --certificate."
+        raise ParameterError(f"There is no certificate {proof!r}.", remedy=remedy, path=proof)
     fair, record = read_record(proof)
     spelled = encoding if encoding != "utf-8" else str(record.reading["encoding"])
     if epsilon:

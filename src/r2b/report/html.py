@@ -46,6 +46,7 @@ def to_html(facts: dict[str, Any]) -> str:
             words=words,
             title=words.title(facts),
             summary=words.summary(facts),
+            what_next=words.what_next(facts),
             hero=views.hero(facts),
             heat_maps=views.heat_maps(facts),
             more_families=max(0, len(facts["audit"]["families"]) - views.TOP_FAMILIES),
@@ -77,6 +78,6 @@ def environment() -> Any:
     found = Environment(
         loader=PackageLoader("r2b.report", "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    for name in ("percent", "points", "number", "count", "moved", "signed", "tiny", "p_value", "quoted"):
+    for name in ("percent", "points", "number", "count", "moved", "signed", "tiny", "p_value", "quoted", "isolated", "rows_of"):
         found.filters[name] = getattr(words, name)
     return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from r2b.report.words import isolated, rows_of
+
 
 def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Give each limit as a short title and a sentence or two."""
@@ -22,8 +24,8 @@ def _particular(facts: dict[str, Any]) -> list[dict[str, str]]:
     ]
     if small and min(small)[0] < 100:
         rows, group, family = min(small)
-        where = f" of {family}" if family else ""
-        text = f"The smallest, {group}{where}, has {round(rows):,} rows. The means of such a group move far by chance alone."
+        where = f" of {isolated(family)}" if family else ""
+        text = f"The smallest, {isolated(group)}{where}, has {rows_of(round(rows))}. The means of such a group move far by chance alone."
         limits.append(_limit("Some groups are small", text))
     if found["left_out"] > 0:
         text = f"{100 * found['left_out']:.2f} % of the weight has no known group and is compared with nothing."

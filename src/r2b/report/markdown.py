@@ -30,8 +30,9 @@ def to_markdown(facts: dict[str, Any]) -> str:
     >>> to_markdown(facts).splitlines()[0]
     '# Labels do not differ between groups'
     """
-    head = f"Parity report: {text(facts['label'])} by {text(words.attributes(facts))}, {facts['data']['rows']:,} rows."
+    head = f"Parity report: {text(words.isolated(facts['label']))} by {text(words.attributes(facts))}, {facts['data']['rows']:,} rows."
     parts = [f"# {text(words.title(facts))}", head, *(text(sentence) for sentence in words.summary(facts))]
+    parts.append(f"**What next.** {text(words.what_next(facts))}")
     parts += [*_who(facts), *_change(facts), *_cost(facts), *_sure(facts), *_certificate(facts), *_limits(facts), *_made(facts)]
     return "\n\n".join(part for part in parts if part).replace(words.SPACE, " ") + "\n"
 
@@ -64,7 +65,7 @@ def _who(facts: dict[str, Any]) -> list[str]:
     parts = ["## Who gets which label", "Shares in percent, and in brackets the distance from all rows in points."]
     for each in maps:
         shown = each["table"]
-        names = [f"{column['name']} ({column['note']}{' rows' if shown['corner'] == 'Class' else ''})" for column in shown["columns"]]
+        names = [f"{column['name']} ({column['note']})" for column in shown["columns"]]
         rows = [_row(row, shown["corner"]) for row in shown["rows"]]
         parts += [f"### {text(each['family'])}", table([shown["corner"], shown["measure"], shown["all"], *names], rows)]
         if shown["classes"] < shown["all_classes"] or shown["groups"] < shown["all_groups"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from r2b.inputs.vocabulary import plain_value
-from r2b.report import svg, words
+from r2b.report import svg, views, words
 from r2b.report.html import environment, source
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def audit_html(found: Audit) -> str:
     facts = found.to_json()
     measured = [(family["name"], family["parity"], family) for family in facts["families"]]
     measured += [(each["name"], each["explained"], each) for each in facts["continuous"]]
-    end = svg.scale_end(max((_reach(value, each) for _, value, each in measured), default=0.0))
+    end = svg.scale_end(max((views.reach(value, each) for _, value, each in measured), default=0.0))
     listed = []
     for name, value, each in measured[:_SHOWN]:
         interval = [each["interval"]["low"], each["interval"]["high"]] if each["interval"] else None
@@ -75,10 +75,6 @@ def audit_html(found: Audit) -> str:
         entry |= {"to_overall": each.get("to_overall"), "ratio": each.get("ratio")}
         listed.append({**entry, "groups": len(each.get("groups", [])), "class": each.get("class_name"), "left_out": each["left_out"]})
     return _rendered("audit", found=facts, listed=listed, more=len(measured) - len(listed))
-
-
-def _reach(value: float, each: dict[str, Any]) -> float:
-    return max(value, each["interval"]["high"] if each["interval"] else 0.0, each["chance"]["quantile"] if each["chance"] else 0.0)
 
 
 def frontier_html(path: Frontier) -> str:

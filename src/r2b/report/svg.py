@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from r2b.report.words import MINUS, moved, percent, points
+from r2b.report.words import MINUS, isolated, moved, percent, points
 
 Place = tuple[float, float]
 Move = tuple[int, int, float]
@@ -43,13 +43,15 @@ def scale_end(largest: float) -> float:
 
     Examples
     --------
-    >>> scale_end(0.2069), scale_end(0.011), scale_end(0.0)
-    (0.25, 0.0125, 0.01)
+    >>> scale_end(0.2069), scale_end(0.011), scale_end(0.0), scale_end(1.0)
+    (0.25, 0.0125, 0.01, 1.0)
     """
     if largest <= 0:
         return 0.01
     size = 10.0 ** floor(log10(largest))
-    return next(round(step * size, 12) for step in (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * size >= largest * 1.04 or step == 10)
+    steps = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    end = next(round(step * size, 12) for step in steps if step * size >= largest * 1.04 or step == 10)
+    return min(end, 1.0) if largest <= 1 else end  # no share is above 1
 
 
 def strip(
@@ -100,7 +102,8 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
     body += _nodes(left, names, olds, tall / total, (134, 128), "end", MINUS) + _nodes(
         right, names, news, tall / total, (260, 272), "start", "+"
     )
-    name = f"Labels of {entry['group']} that change: from the class on the left to the class on the right. The table below has the numbers."
+    who = isolated(entry["group"])
+    name = f"Labels of {who} that change: from the class on the left to the class on the right. The table below has the numbers."
     return picture(name, body, viewBox=f"0 0 {_WIDTH} {height:.0f}", class_="flow")
 
 
@@ -123,7 +126,7 @@ def _ribbons(
         if thick >= _THINNEST:
             there = f"M140 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 260 {y1:.1f}"
             back = f"V{y1 + thick:.1f}C200 {y1 + thick:.1f} 200 {y0 + thick:.1f} 140 {y0 + thick:.1f}Z"
-            words = f"{names[old]} to {names[new]}: {moved(weight)}"
+            words = f"{isolated(names[old])} to {isolated(names[new])}: {moved(weight)}"
             body.append(tag("path", tag("title", words), d=there + back, class_="ribbon", fill=fill))
     return body
 
@@ -163,7 +166,9 @@ def _nodes(
         shown = name if len(name) <= 14 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-6:]}"
         much = moved(weight)
         full = tag("title", name) if shown != name else Markup("")
-        label = Markup("{} {}").format(full + escape(shown), tag("tspan", much if much.startswith("<") else sign + much, class_="much"))
+        label = Markup("{} {}").format(
+            full + escape(isolated(shown)), tag("tspan", much if much.startswith("<") else sign + much, class_="much")
+        )
         body.append(tag("text", label, x=at[1], y=y + size / 2 + 4, text_anchor=anchor))
     return body
 

@@ -76,7 +76,7 @@ def _table(family: dict[str, Any], top_rows: int | None, top_columns: int | None
         return f"{100 * means[g][k]:.1f}", words.signed(deviation[g][k]), shade(deviation[g][k])
 
     if classes_down:
-        columns = [{"name": family["groups"][g], "note": words.count(family["rows"][g])} for g in groups]
+        columns = [{"name": family["groups"][g], "note": words.rows_of(family["rows"][g])} for g in groups]
         rows = [
             {"name": family["classes"][k], "all": overall[k], "cells": [cell(g, k) for g in groups], "measure": by_class[k]}
             for k in classes
@@ -144,6 +144,7 @@ def cost(facts: dict[str, Any]) -> dict[str, Any] | None:
     start = _nearest([point["epsilon"] for point in asked["points"]], asked["chosen"])
     return {
         "svg": svg.frontier(asked, facts["change"]["expected_changes"], axis) if len(places) > 1 else None,
+        "nothing": len(places) == 1 and asked["points"][0]["expected_changes"] == 0.0,
         "points": asked["points"],
         "said": said,
         "start": start,
@@ -169,11 +170,12 @@ def evidence(facts: dict[str, Any]) -> list[dict[str, Any]]:
         listed.append(("difference", words.family_name(family["name"]), family["parity"], family))
     for attribute in found["continuous"]:
         listed.append(("share explained", words.family_name(attribute["name"]), attribute["explained"], attribute))
-    end = svg.scale_end(max((_reach(value, each) for _, _, value, each in listed), default=0.0))
+    end = svg.scale_end(max((reach(value, each) for _, _, value, each in listed), default=0.0))
     return [_evidence(kind, name, value, each, end) for kind, name, value, each in listed]
 
 
-def _reach(value: float, each: dict[str, Any]) -> float:
+def reach(value: float, each: dict[str, Any]) -> float:
+    """Give how far to the right a measure, its interval and what chance shows go."""
     interval, chance = each["interval"], each["chance"]
     return max(value, interval["high"] if interval else 0.0, chance["quantile"] if chance else 0.0)
 

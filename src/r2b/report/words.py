@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
 
 BOUNDS = {
@@ -82,6 +84,17 @@ def p_value(value: float) -> str:
     return f"{value:.2g}"
 
 
+def rows_of(n: float) -> str:
+    """Write a number of rows.
+
+    Examples
+    --------
+    >>> rows_of(1.0), rows_of(2400)
+    ('1 row', '2,400 rows')
+    """
+    return f"{count(n)} {'row' if n == 1 else 'rows'}"
+
+
 def plural(n: int, one: str, several: str) -> str:
     """Write a number and its noun."""
     return f"{n:,} {one if n == 1 else several}"
@@ -95,14 +108,22 @@ def epsilon(values: list[Any]) -> str:
     return f"{numbers[0]:g} to {numbers[-1]:g} by class"
 
 
+def isolated(name: Any) -> str:
+    """Keep a name that is written from right to left to itself: numbers and signs beside it would change places with it."""
+    text = str(name)
+    return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}" if _RIGHT_TO_LEFT.search(text) else text
+
+
 def family_name(name: str) -> str:
     """Name a family; a column that came without a name has none."""
-    return name or "the sensitive attribute"
+    return isolated(name) if name else "the sensitive attribute"
 
 
 def attributes(facts: dict[str, Any]) -> str:
     """List the sensitive attributes, and within what they are compared."""
-    named = {role: [each["name"] or "one attribute" for each in facts["data"]["attributes"] if each["role"] == role] for role in ROLES}
+    named = {
+        role: [isolated(each["name"] or "one attribute") for each in facts["data"]["attributes"] if each["role"] == role] for role in ROLES
+    }
     within = f" within {_and(named['control'])}" if named["control"] else ""
     return f"{_and(named['sensitive'])}{within}"
 
@@ -143,7 +164,7 @@ def _title_of_continuous(facts: dict[str, Any]) -> str:
 
 def quoted(name: Any) -> str:
     """Put a class or group in quotation marks; names may be numbers, empty or whole sentences."""
-    return f"\N{LEFT DOUBLE QUOTATION MARK}{name}\N{RIGHT DOUBLE QUOTATION MARK}"
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(name)}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
 def summary(facts: dict[str, Any]) -> list[str]:
@@ -156,21 +177,29 @@ def _found(facts: dict[str, Any]) -> list[str]:
     if found is None:
         return [_of_continuous(each) for each in facts["audit"]["continuous"]]
     if found["difference"] < _NONE:
-        return [f"Every group of {family_name(found['family'])} has the same share of each class of {facts['label']}."]
+        return [f"Every group of {family_name(found['family'])} has the same share of each class of {isolated(facts['label'])}."]
     (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
     shares = (
-        f"Of {quoted(high)} ({count(many)} rows), {percent(more)} have the label {quoted(found['class'])}; of {quoted(low)} "
-        f"({count(few)} rows), {percent(less)}."
+        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} have the label {quoted(found['class'])}; of {quoted(low)} "
+        f"({rows_of(few)}), {percent(less)}."
     )
-    n_classes = len(facts["data"]["classes"])
-    where = f"No two groups of {family_name(found['family'])} differ more, in any of the {n_classes:,} classes of {facts['label']}."
+    said = f"{shares} {_against_others(facts)}".rstrip()
     if found["chance"] is None:
-        return [f"{shares} {where}"]
+        return [said]
     chance = (
         "If the label had nothing to do with the group, a table of this size would show about "
         f"{points(found['chance']['mean'])} by chance, and less than {number(100 * found['chance']['quantile'])} in 19 of 20 cases."
     )
-    return [f"{shares} {where}", chance]
+    return [said, chance]
+
+
+def _against_others(facts: dict[str, Any]) -> str:
+    """Say that nothing differs more, where there is anything else that could."""
+    found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), isolated(facts["label"])
+    n_groups = next(len(family["groups"]) for family in facts["audit"]["families"] if family["name"] == found["family"])
+    if n_groups > 2:
+        return f"No two groups of {family_name(found['family'])} differ more, in any of the {n_classes:,} classes of {label}."
+    return f"In no other class of {label} do they differ more." if n_classes > 2 else ""
 
 
 def _of_continuous(each: dict[str, Any]) -> str:
@@ -194,7 +223,24 @@ def _after(facts: dict[str, Any]) -> list[str]:
     proof = (
         "No labels that do so are closer to these, and that is proven." if change["proven"] else "That no labels are closer is not proven."
     )
-    return [f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}. {proof}"]
+    # The optimum is that of all bounds together: labels that meet one of them alone may be closer.
+    others = " and keeps every other bound that was asked for" if len(facts["certificate"]["families"]) > 1 else ""
+    return [f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}{others}. {proof}"]
+
+
+def what_next(facts: dict[str, Any]) -> str:
+    """Say what somebody who reads the report can do now."""
+    found, unchanged = facts["headline"], facts["change"]["unchanged"]
+    if found is not None and found["difference"] < _NONE:
+        return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
+    if found is not None and found["verdict"] == "within chance":
+        return "These labels alone give no reason to change them. Look again when there are more rows."
+    if unchanged:
+        return "The labels are within what was accepted. Where less should be, ask for a smaller epsilon."
+    return (
+        "First ask whether the difference has a reason that should count. If it has, compare within it (control features). If not, "
+        "r2b debias gives the labels described here; a larger epsilon changes fewer of them."
+    )
 
 
 def certificate(facts: dict[str, Any]) -> list[str]:
@@ -208,7 +254,8 @@ def certificate(facts: dict[str, Any]) -> list[str]:
     if more > 0:
         said.append(f"And {more:,} more families, all within their bound." if proof["excess"] <= 1e-9 else f"And {more:,} more families.")
     if change["proven"]:
-        said.append(f"No labels within the bounds are closer: the proof leaves a relative gap of {tiny(size)}, which is rounding.")
+        left = f"a relative gap of {tiny(size)}, which is rounding" if size else "no gap"
+        said.append(f"No labels within the bounds are closer: the proof leaves {left}.")
     else:
         said.append(f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}")
     return said
@@ -221,14 +268,10 @@ def _kept(family: dict[str, Any]) -> str:
     # A ratio and a moment are not differences of shares, so they are not in points.
     scale, unit_of = (1.0, "") if family["bound"] in ("ratio", "moments") else (100.0, " points")
     before, after = (number(scale * max(family[name]), 1 if scale > 1 else 3) for name in ("measure_before", "measure"))
-    what = f"{_capital(family_name(family['name']))}: the {BOUNDS[family['bound']]}"
+    what = f"In {family_name(family['name'])}, the {BOUNDS[family['bound']]}"
     finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
     if not finite:
         return f"{what} goes from {before} to {after}{unit_of}; nothing is asked of it."
     asked = " to ".join(dict.fromkeys(number(scale * value, 1 if scale > 1 else 3) for value in (finite[0], finite[-1])))
     free = ", and some classes are free" if "inf" in family["epsilon"] else ""
     return f"{what} goes from {before} to {after}{unit_of}; epsilon asks for at most {asked}{free}."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -49,7 +49,7 @@ class ArrowTable(Table):
             table = _read(arrow, content, format.kind)
         except (arrow.ArrowException, OSError, ValueError) as cause:
             raise InputError(
-                f"{name} cannot be read as {format.kind}: {str(cause).splitlines()[0] if str(cause) else type(cause).__name__}.",
+                f"{name} cannot be read as {format.kind}: {first_line(cause)}.",
                 remedy="Check that the file is whole, and say what it is with --format.",
                 path=name,
                 format=format.kind,
@@ -104,6 +104,11 @@ def of_columns(columns: Mapping[str, Any]) -> Any:
     return arrow.table({name: _column(arrow, values, name) for name, values in columns.items()})
 
 
+def first_line(cause: Exception) -> str:
+    """Give the first line of what another library says, without the full stop that our own sentence has."""
+    return str(cause).splitlines()[0].rstrip(". ") if str(cause).strip() else type(cause).__name__
+
+
 def _column(arrow: Any, values: Any, name: str) -> Any:
     if isinstance(values, (arrow.Array, arrow.ChunkedArray)):
         return values
@@ -111,7 +116,7 @@ def _column(arrow: Any, values: Any, name: str) -> Any:
         return arrow.array(values)
     except (arrow.ArrowException, OverflowError) as cause:
         raise InputError(
-            f"The column {name!r} holds values of several types, which Arrow cannot hold in one column: {str(cause).splitlines()[0]}.",
+            f"The column {name!r} holds values of several types, which Arrow cannot hold in one column: {first_line(cause)}.",
             remedy="Write JSON Lines or CSV with --output-format.",
             column=name,
         ) from cause

@@ -28,7 +28,7 @@ def decompress(content: bytes, compression: str, name: str) -> bytes:
         raise
     except Exception as cause:  # each library has errors of its own for the same fault
         raise InputError(
-            f"{name} cannot be decompressed as {compression}: {cause}.",
+            f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}.",
             remedy="Check that the file is whole, and say what it is with --format, such as csv or csv.gz.",
             path=name,
             compression=compression,

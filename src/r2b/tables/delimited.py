@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from r2b.tables.plain import as_text
 from r2b.tables.table import Table
 
 _OTHERS = (";", "\t", "|")  # delimiters looked for where a header has no comma
+_MARKS = (",", *_OTHERS)
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,14 @@ class DelimitedTable(Table):
             delimiter = "\t" if format.kind == "tsv" else _delimiter_of(lines)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header = next(_guarded(reader, name), [])
+        if re.fullmatch(r"sep=.", lines[0].strip().strip('"').lower()):
+            remedy = "Remove the line; where the header does not tell the delimiter, pass it with --delimiter."
+            raise InputError(
+                f"The first line of {name}, {lines[0].strip()!r}, is a note to a spreadsheet, not a header.",
+                remedy=remedy,
+                path=name,
+                line=1,
+            )
         if not header:
             raise InputError(f"The first line of {name} is blank.", remedy="Put the names of the columns there.", path=name, line=1)
         raw = "".join(lines[: reader.line_num])
@@ -131,6 +141,18 @@ class DelimitedTable(Table):
         out += self.lines[self._ends[-1] :]
         return "".join(out).encode(self.dialect.encoding)
 
+    def remedy_for(self, name: str) -> str:
+        """Say what to do about a name that is not there; the whole header may be split at the wrong mark."""
+        marks = (mark for mark in _MARKS if mark != self.dialect.delimiter and name in self._split(0, mark))
+        return next((_separated(mark) for mark in marks), super().remedy_for(name))
+
+    def _split(self, line: int, mark: str) -> list[str]:
+        """Split a line at another mark; one that cannot be has no fields."""
+        try:
+            return next(csv.reader([self.lines[line].strip("\r\n")], delimiter=mark, strict=True), [])
+        except csv.Error:
+            return []
+
     def place(self, row: int) -> str:
         """Say on which line a row begins."""
         return f"row {row} (line {self._ends[row] + 1})"
@@ -163,14 +185,28 @@ class DelimitedTable(Table):
 
     def _ragged(self, record: list[str], first: int, line: int) -> InputError:
         where = f"Line {line}" if line == first else f"The record on lines {first} to {line}"
+        remedy = "Correct the line, or say how fields are separated with --delimiter."
+        if len(record) == len(self.names) + 1 and not record[-1]:
+            remedy = f"Take the {_spelled(self.dialect.delimiter)} from the end of every line, or put one at the end of the header."
+        for mark in _MARKS:  # where another one makes header and line agree, it is the delimiter that is wrong, not the line
+            if 1 < len(self._split(0, mark)) == len(self._split(first - 1, mark)) and mark != self.dialect.delimiter:
+                remedy = _separated(mark)
         return InputError(
             f"{where} of {self.name} has {_fields(len(record))}, but the header has {len(self.names)}.",
-            remedy="Correct the line, or say how fields are separated with --delimiter.",
+            remedy=remedy,
             path=self.name,
             line=first,
             n_fields=len(record),
             n_names=len(self.names),
         )
+
+
+def _separated(mark: str) -> str:
+    return f"Fields seem to be separated by {_spelled(mark)}: pass --delimiter {_spelled(mark)}."
+
+
+def _spelled(mark: str) -> str:
+    return "'\\t'" if mark == "\t" else f"'{mark}'"
 
 
 def _fields(count: int) -> str:

@@ -22,6 +22,14 @@ _KINDS = {
     "ipc": "arrow",
 }
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
+_WORKBOOK = ("a workbook", "Save the sheet as CSV, in UTF-8, and pass that.")
+_STATISTICS = ("a file of another program", "Save it there as CSV, or as Parquet, and pass that.")
+_FOREIGN = {
+    **dict.fromkeys(("xlsx", "xls", "xlsm", "xlsb", "ods"), _WORKBOOK),
+    **dict.fromkeys(("sav", "dta", "sas7bdat", "rds", "rdata", "pkl", "pickle", "npz", "npy"), _STATISTICS),
+    "json": ("one JSON document", "Write one object per line, and end its name in .jsonl: of an array, jq -c '.[]' does so."),
+    "zip": ("an archive", "Unpack it, and pass the table inside."),
+}
 
 
 @dataclass(frozen=True)
@@ -93,8 +101,47 @@ def format_for(path: str, said: str | None) -> Format:
         return format_named(said)
     found = format_of(path) if "." in path else None
     if found is None:
-        raise _refusal(f"The name {path!r} does not tell a format.", path)
+        ending = path.lower().rpartition(".")[2]
+        told = f"The name {path!r} does not tell a format" + (
+            f" that r2b writes: .{ending} is {_FOREIGN[ending][0]}" if ending in _FOREIGN else ""
+        )
+        raise _refusal(f"{told}.", path)
     return found
+
+
+def refuse_foreign(name: str) -> None:
+    """Refuse a file whose ending tells a format that is not read, and say what to do with such a file.
+
+    Raises
+    ------
+    ParameterError
+        Names the file and what it is.
+    """
+    ending = name.lower().rpartition(".")[2]
+    if "." in name and ending in _FOREIGN:
+        what, remedy = _FOREIGN[ending]
+        raise ParameterError(f"{name} is {what} (.{ending}), which r2b does not read.", remedy=remedy, path=name)
+
+
+def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
+    r"""Say what bytes look like that cannot be read as text of the kind they were said to be, and what to do; None where nothing is seen.
+
+    Examples
+    --------
+    >>> seen_instead(b"\x1f\x8b...", "csv")
+    ('It is compressed with gz', 'Pass --format csv.gz.')
+    """
+    packed = compression_seen(content[:8])
+    if packed:
+        return f"It is compressed with {packed}", f"Pass --format {kind}.{packed}."
+    if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return "It looks like a workbook or an archive", _WORKBOOK[1]
+    if content.startswith((b"PAR1", b"ARROW1")):
+        other = kind_seen(content)
+        return f"It looks like {other.capitalize()}", f"Pass --format {other}."
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "It begins like UTF-16", "Pass --encoding utf-16."
+    return None
 
 
 def _refusal(problem: str, name: str) -> ParameterError:

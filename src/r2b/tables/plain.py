@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -90,15 +91,20 @@ def as_numbers(values: Any, table: Table, name: str, missing: Sequence[str] = ()
             # Python reads 1_000 as a number; no other reader of the file would.
             numbers[row] = math.nan if value in gaps else float(value if "_" not in str(value) else "")
         except (TypeError, ValueError):
-            raise _not_a_number(table, name, row, value) from None
+            raise _not_a_number(table, name, row, value, missing) from None
     return numbers
 
 
-def _not_a_number(table: Table, name: str, row: int, value: Any) -> InputError:
+_POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")  # as people of many countries write a number
+
+
+def _not_a_number(table: Table, name: str, row: int, value: Any, missing: Sequence[str]) -> InputError:
     where = f"In the column {name!r} of {table.name}, {table.place(row)}"
     if isinstance(value, str) and not value.strip():
         return MissingValueError(f"{where} is empty.", remedy="Fill in a number, or drop the row.", column=name, row=row)
-    remedy = "Correct it, or say which text means missing with --na."
+    remedy = "Correct it." if not missing else "Correct it, or say which text means missing with --na."
+    if isinstance(value, str) and _POINTED.fullmatch(value.strip()):
+        remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
     return InputError(f"{where} holds {value!r}, which is not a number.", remedy=remedy, column=name, row=row, value=value)
 
 

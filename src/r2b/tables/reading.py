@@ -11,7 +11,7 @@ from r2b.errors import InputError, ParameterError
 from r2b.tables.arrow import ArrowTable
 from r2b.tables.compression import decompress
 from r2b.tables.delimited import DelimitedTable
-from r2b.tables.formats import Format, compression_seen, format_named, format_of, kind_seen
+from r2b.tables.formats import Format, compression_seen, format_named, format_of, kind_seen, refuse_foreign, seen_instead
 from r2b.tables.jsonl import JsonLinesTable
 from r2b.tables.table import Table
 
@@ -73,8 +73,8 @@ def read_table(
     if not settled.is_text:
         return ArrowTable.parse(content, name, settled)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n"'):
-        raise ParameterError(f"The delimiter is {delimiter!r}.", remedy="Pass one character, such as ';' .", delimiter=delimiter)
-    text, encoding = _decoded(content, encoding, name)
+        raise ParameterError(f"The delimiter is {delimiter!r}.", remedy="Pass one character, such as a semicolon.", delimiter=delimiter)
+    text, encoding = _decoded(content, encoding, name, settled.kind)
     if settled.kind == "jsonl":
         return JsonLinesTable.parse(text, name, settled, encoding)
     return DelimitedTable.parse(text, name, settled, delimiter, encoding)
@@ -83,8 +83,15 @@ def read_table(
 def _bytes_of(place: str) -> bytes:
     if place == STANDARD:
         # Part by part, so that Ctrl-C is heard between two: one long read can miss it.
+        if sys.stdin is None:
+            raise ParameterError("Standard input is closed.", remedy="Pass the name of a file, or send the table to standard input.")
         stream: Any = sys.stdin.buffer
-        return b"".join(iter(lambda: stream.read1(_PART), b""))
+        try:
+            return b"".join(iter(lambda: stream.read1(_PART), b""))
+        except OSError as cause:
+            raise ParameterError(f"Standard input cannot be read: {cause.strerror or cause}.", remedy="Pass the name of a file.") from cause
+    if not place:
+        raise ParameterError("The name of the file is empty.", remedy="Pass a path, or - for standard input.", path=place)
     try:
         return Path(place).read_bytes()
     except OSError as cause:
@@ -100,6 +107,7 @@ def _settled(place: str, said: str | None, content: bytes) -> Format:
         return Format("csv", compression_seen(content[:8]))
     found = format_of(place) if "." in Path(place).name else None
     if found is None:
+        refuse_foreign(Path(place).name)
         raise ParameterError(
             f"The name {Path(place).name!r} does not tell a format.",
             remedy="Say which it is with --format: csv, tsv, jsonl, parquet or arrow, with .gz, .bz2, .xz or .zst where it is compressed.",
@@ -108,7 +116,7 @@ def _settled(place: str, said: str | None, content: bytes) -> Format:
     return found
 
 
-def _decoded(content: bytes, encoding: str, name: str) -> tuple[str, str]:
+def _decoded(content: bytes, encoding: str, name: str, kind: str) -> tuple[str, str]:
     """Give the text, and the encoding that writes it back with its mark at the start."""
     try:
         if encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig") and content.startswith(b"\xef\xbb\xbf"):
@@ -121,9 +129,10 @@ def _decoded(content: bytes, encoding: str, name: str) -> tuple[str, str]:
     except UnicodeDecodeError as cause:
         line = content.count(b"\n", 0, cause.start) + 1
         found = f"0x{content[cause.start]:02x}"
+        seen = seen_instead(content, kind)
         raise InputError(
-            f"{name} is not {encoding}: byte {cause.start} ({found}, on line {line}) cannot be read.",
-            remedy="Say how it is encoded with --encoding, such as latin-1, cp1252 or utf-16.",
+            f"{name} is not {encoding}: byte {cause.start} ({found}, on line {line}) cannot be read.{f' {seen[0]}.' if seen else ''}",
+            remedy=seen[1] if seen else "Say how it is encoded with --encoding, such as latin-1 or cp1252.",
             path=name,
             byte=cause.start,
             line=line,

@@ -66,11 +66,15 @@ class Table(ABC):
             if name not in self.names:
                 raise ParameterError(
                     f"{self.name} has no column {name!r} ({what}).",
-                    remedy=did_you_mean(name, self.names) or f"Its columns are {listed_names(self.names)}.",
+                    remedy=self.remedy_for(name),
                     column=name,
                     columns=self.names,
                 )
         self.refuse_twice(wanted)
+
+    def remedy_for(self, name: str) -> str:
+        """Say what to do about a name that is not there."""
+        return did_you_mean(name, self.names) or f"Its columns are {listed_names(self.names)}."
 
     def refuse_twice(self, wanted: Sequence[str]) -> None:
         """Refuse names that several columns share."""

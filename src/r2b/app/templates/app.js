@@ -74,7 +74,8 @@ function startPage(form) {
 function workPage(form) {
   const base = `/t/${form.dataset.id}`, slider = by("slider"), epsilon = by("epsilon"), cell = by("cell");
   const steps = Number(slider.max);
-  let top = 0, shownFor = "", turn = 0, wanted = false, loop = null, asking = null, drawing = null, telling = 0;
+  const first = by("hint").textContent;
+  let top = 0, answered = false, shownFor = "", turn = 0, wanted = false, loop = null, asking = null, drawing = null, telling = 0;
 
   const checked = name => [...form.querySelectorAll(`[name=${name}]:checked`)].map(each => each.value);
   const choice = () => ({
@@ -90,6 +91,7 @@ function workPage(form) {
 
   function show(answer) {
     const { html } = answer;
+    answered = true;
     top = answer.top;
     place();
     put("verdict", html.verdict);
@@ -122,12 +124,19 @@ function workPage(form) {
         const answer = await (await post("solve", choice(), asking.signal)).json();
         if (!wanted) { forgive(); show(answer); by("results").classList.remove("stale"); }
       } catch (error) {
-        if (!wanted) { forgive(); by("results").classList.add("stale"); complain(error); }
+        if (!wanted) { forgive(); by("results").classList.add("stale"); blank(); complain(error); }
       } finally {
         clearTimeout(slow);
         by("working").hidden = true;
       }
     }
+  }
+
+  // Headings without a number under them help nobody: before there is an answer, a fault leaves the page as empty as it was.
+  function blank() {
+    by("results").hidden = !answered;
+    by("hint").hidden = answered;
+    by("hint").textContent = "There is no answer yet. Beside the choices stands what has to be settled first.";
   }
 
   async function draw() {
@@ -163,6 +172,7 @@ function workPage(form) {
   async function refresh() {
     const said = choice(), ready = said.label !== "" && said.sensitive.length > 0;
     by("hint").hidden = ready;
+    by("hint").textContent = first;
     by("results").hidden = !ready;
     by("slider-label").textContent = form.bound.selectedOptions[0].dataset.note;
     forgive();
