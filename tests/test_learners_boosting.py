@@ -9,7 +9,7 @@ import pytest
 from test_learners_targets import fair_adult, injected_adult
 
 import r2b
-from r2b.errors import LengthError, ParameterError
+from r2b.errors import LengthError, ParameterError, ShapeError
 from r2b.learners import boosting
 from r2b.learners.objectives import lightgbm_objective, xgboost_objective
 from r2b.metrics import demographic_parity
@@ -253,3 +253,22 @@ def test_the_objective_serves_those_who_train_themselves(library):
     p = np.exp(margins + start)
     p /= p.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(p, train(library, fair, seen.X, rounds=3).predict_proba(held_out.X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("watched", [([[0.0]], ["a"], [1.0]), np.zeros((2, 2))], ids=["three things", "an array"])
+def test_rows_to_watch_are_two_things(library, watched):
+    with pytest.raises(ParameterError, match=r"validation=\(X, labels\)"):
+        train(library, ["a", "b"], np.zeros((2, 1)), validation=watched)
+
+
+def test_another_number_of_features_is_refused():
+    pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = train("xgboost", ["a", "b"] * 25, X, rounds=2)
+    with pytest.raises(ShapeError, match="X has 2 features, but the model was trained on 3"):
+        model.predict_proba(X[:, :2])
+
+
+def test_threads_are_a_number(library):
+    with pytest.raises(ParameterError, match="'num_threads' is 'all'"):
+        train(library, ["a", "b"], np.zeros((2, 1)), params={"num_threads": "all"})

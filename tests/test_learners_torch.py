@@ -7,7 +7,7 @@ import pytest
 from test_learners_targets import fair_adult, injected_adult, small
 
 import r2b
-from r2b.errors import InputError, LengthError
+from r2b.errors import InputError, LengthError, ShapeError
 from r2b.metrics import demographic_parity
 
 torch = pytest.importorskip("torch")
@@ -146,3 +146,54 @@ def test_labels_are_never_written_to():
     _, soft, _ = SoftLabelDataset(np.zeros((8, 1)), r2b.debias(y, sensitive_features=["f", "f", "m", "m"] * 2))[:]
     soft += 1
     assert y.max() == 0.75
+
+
+def test_dummies_beside_numbers_become_one_tensor():
+    pd = pytest.importorskip("pandas")
+    table = pd.get_dummies(pd.DataFrame({"age": [20.0, 30.0], "kind": ["u", "v"]}))
+    assert {str(kind) for kind in table.dtypes} == {"float64", "bool"}
+    x, _, _ = SoftLabelDataset(table, ["a", "b"])[:]
+    assert x.tolist() == [[20.0, 1.0, 0.0], [30.0, 0.0, 1.0]]
+    assert x.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.arange(6, dtype=np.float32).reshape(3, 2)[::-1],
+        np.array([[4, 5], [2, 3], [0, 1]], ">f4"),
+        np.longdouble([[4, 5], [2, 3], [0, 1]]),
+    ],
+    ids=["backwards", "other byte order", "long double"],
+)
+def test_numbers_that_torch_cannot_read_in_place_are_copied(X):
+    assert SoftLabelDataset(X, ["a", "b", "a"])[:][0].tolist() == [[4.0, 5.0], [2.0, 3.0], [0.0, 1.0]]
+
+
+def test_a_sparse_matrix_is_refused_with_the_remedy():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(InputError, match="toarray"):
+        SoftLabelDataset(sparse.csr_array(np.eye(3)), ["a", "b", "a"])
+
+
+@pytest.mark.parametrize("index", [np.array([0, 2], np.uint8), range(0, 3, 2), (0, 2), np.array([True, False, True])], ids=str)
+def test_rows_are_taken_by_numbers_of_any_kind_or_by_a_mask(index):
+    dataset = SoftLabelDataset(np.arange(3.0)[:, None], ["a", "b", "a"], sample_weight=[1.0, 2.0, 3.0])
+    x, soft, weight = dataset[index]
+    assert x[:, 0].tolist() == [0.0, 2.0]
+    assert soft.tolist() == [[1.0, 0.0], [1.0, 0.0]]
+    assert weight.tolist() == [1.0, 3.0]
+    assert [len(part) for part in dataset[[]]] == [0, 0, 0]
+
+
+def test_a_batch_without_weight_moves_nothing():
+    logits = torch.zeros(2, 3, requires_grad=True)
+    loss = soft_cross_entropy(logits, torch.full((2, 3), 1 / 3), torch.zeros(2))
+    loss.backward()
+    assert loss.item() == 0.0
+    assert (logits.grad == 0).all()
+
+
+def test_a_column_of_weights_is_refused():
+    with pytest.raises(ShapeError, match="one weight per row"):
+        soft_cross_entropy(torch.zeros(2, 2), torch.full((2, 2), 0.5), torch.ones(2, 1))

@@ -178,7 +178,7 @@ def test_scores_at_their_ends():
 
 
 def test_wrong_arguments_are_refused():
-    for epsilon in (-0.1, np.nan, np.inf):
+    for epsilon in (-0.1, np.nan, "small", [0.1, 0.2, 0.3], {0: 0.1}):
         with pytest.raises(ParameterError):
             OST(epsilon).fit([0, 1], sensitive_features=[0, 1])
     with pytest.raises(ProbabilityError):

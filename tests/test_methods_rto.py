@@ -38,7 +38,7 @@ def adult():
 @pytest.mark.parametrize("epsilon", [0.0, 0.001, 0.05])
 def test_groups_lie_within_half_of_epsilon_of_rho(scored, gamma, epsilon):
     scores, groups = scored
-    rto = RTO(gamma, epsilon).fit(scores, sensitive_features=groups)
+    rto = RTO(epsilon, gamma=gamma).fit(scores, sensitive_features=groups)
     h = rto.transform(scores, sensitive_features=groups)
     assert rto.rho_ == pytest.approx(scores.mean())
     assert np.abs(group_means(h[:, None], groups, np.ones(400)) - rto.rho_).max() <= epsilon / 2 + 1e-12
@@ -50,8 +50,8 @@ def test_groups_lie_within_half_of_epsilon_of_rho(scored, gamma, epsilon):
 @pytest.mark.parametrize("gamma, epsilon", [(1.0, 0.0), (0.1, 0.0), (1.0, 0.001), (1.0, 0.05), (1.0, 0.5)])
 def test_descent_agrees_with_the_exact_solver_within_its_stated_error(scored, gamma, epsilon, steps, epochs):
     scores, groups = scored
-    exact = RTO(gamma, epsilon).fit(scores, sensitive_features=groups).transform(scores, sensitive_features=groups)
-    rto = RTO(gamma, epsilon, solver="sgd", steps=steps, epochs=epochs, batch_size=64).fit(scores, sensitive_features=groups)
+    exact = RTO(epsilon, gamma=gamma).fit(scores, sensitive_features=groups).transform(scores, sensitive_features=groups)
+    rto = RTO(epsilon, gamma=gamma, solver="sgd", steps=steps, epochs=epochs, batch_size=64).fit(scores, sensitive_features=groups)
     apart = group_means(np.abs(rto.transform(scores, sensitive_features=groups) - exact)[:, None], groups, np.ones(400))[:, 0]
     assert (apart <= rto.error_ + 1e-12).all()
     assert rto.converged_ == (rto.error_.max() <= 1e-10)
@@ -84,7 +84,7 @@ def test_a_descent_that_ends_early_says_so():
     # Class labels and a small gamma: no score is near a threshold until the descent has come all the way.
     y, groups = np.repeat([1.0, 0.0, 1.0, 0.0], [60, 40, 50, 50]), np.repeat([0, 1], 100)
     with pytest.warns(NotSolvedWarning, match=r"5.0e-02 from the group means.*solver='exact'"):
-        rto = RTO(0.01, solver="sgd", steps=0, epochs=100).fit(y, sensitive_features=groups)
+        rto = RTO(gamma=0.01, solver="sgd", steps=0, epochs=100).fit(y, sensitive_features=groups)
     assert not rto.converged_
     assert rto.error_.max() == pytest.approx(0.05, abs=1e-3)
 
@@ -134,7 +134,9 @@ def test_parameters_out_of_range_are_refused(wrong):
 def test_on_class_labels_every_gamma_up_to_one_is_the_same_map(adult):
     y, sex = adult
     labels = (y == "HS-grad").astype(float)
-    maps = [RTO(gamma).fit(labels, sensitive_features=sex).transform(labels, sensitive_features=sex) for gamma in (1.0, 0.3, 0.01, 0.001)]
+    maps = [
+        RTO(gamma=gamma).fit(labels, sensitive_features=sex).transform(labels, sensitive_features=sex) for gamma in (1.0, 0.3, 0.01, 0.001)
+    ]
     for other in maps[1:]:
         np.testing.assert_allclose(other, maps[0], atol=1e-12)
 

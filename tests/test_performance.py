@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from r2b.errors import InputError, LengthError, ParameterError, ProbabilityError, ShapeError, UnseenError, WeightError
+from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, ProbabilityError, ShapeError, UnseenError, WeightError
 from r2b.performance import error_parity, parity_interval, top_k_accuracy, tv_accuracy
 
 SCORES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6], [0.4, 0.4, 0.2]])
@@ -93,7 +93,10 @@ def test_classes_by_name():
         (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(1.5)),
         (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(method="exact")),
         (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(method="bootstrap", n_boot=0)),
+        (WeightError, lambda: top_k_accuracy(Y, SCORES, sample_weight=[1e308] * 4)),
         (InputError, lambda: error_parity([0.5, 2.0], sensitive_features=[0, 1])),
+        (MissingValueError, lambda: error_parity([0.5, np.nan], sensitive_features=[0, 1])),
+        (MissingValueError, lambda: error_parity(np.ma.masked_array([0.5, 0.1], [False, True]), sensitive_features=[0, 1])),
         (LengthError, lambda: error_parity([0.5, 1.0], sensitive_features=[0, 1, 1])),
     ],
 )
@@ -108,6 +111,27 @@ def test_refusals_of_frames():
         top_k_accuracy(Y, pd.DataFrame(SCORES, columns=list("abc")), classes=list("acb"))
     with pytest.raises(InputError, match="different order"):
         top_k_accuracy(pd.Series(Y), pd.DataFrame(SCORES, columns=list("abc"), index=[3, 2, 1, 0]))
+
+
+def test_weights_and_groups_in_another_order_are_refused():
+    pd = pytest.importorskip("pandas")
+    y, losses, groups, weight = (pd.Series(values) for values in (Y, [0.1, 0.2, 0.3, 0.4], list("ffmm"), [1.0, 2.0, 3.0, 4.0]))
+    calls = [
+        lambda: top_k_accuracy(y, SCORES, sample_weight=weight.iloc[::-1]),
+        lambda: error_parity(losses, sensitive_features=groups.iloc[::-1]),
+        lambda: error_parity(losses, sensitive_features=groups, sample_weight=weight.iloc[::-1]),
+        lambda: error_parity((y, SCORES, top_k_accuracy), sensitive_features=groups.iloc[::-1]),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match="different order"):
+            call()
+
+
+def test_the_remedy_for_scores_that_are_no_distribution_can_be_followed():
+    with pytest.raises(ProbabilityError) as refused:
+        tv_accuracy(Y, 2 * SCORES)
+    assert str(refused.value).endswith("Divide each row by its sum.")
+    tv_accuracy(Y, SCORES / SCORES.sum(axis=1, keepdims=True))
 
 
 def test_error_parity_of_always_the_class_of_men():

@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
@@ -138,9 +139,17 @@ def test_forgotten_groups_and_features_of_other_rows_are_refused():
 
 
 def test_pairs_of_rows_cannot_be_repeated():
-    with pytest.raises(ParameterError, match="table of pairs"):
-        fitted(SVC(kernel="precomputed"), X @ X.T)
-    assert fitted(SVC(kernel="precomputed"), X @ X.T, strategy="round").predict(X @ X.T).shape == (N,)
+    with pytest.raises(ParameterError, match=r"table of pairs.*strategy='round' or 'sample'"):
+        fitted(SVC(kernel="precomputed"), X @ X.T, strategy="expand")
+    for strategy, taken in (("round", "round"), ("auto", "sample")):
+        model = fitted(SVC(kernel="precomputed"), X @ X.T, strategy=strategy)
+        assert model.strategy_ == taken
+        assert model.predict(X @ X.T).shape == (N,)
+    weight = (np.arange(N) % 2).astype(float)
+    for learner in (KernelRidge(kernel="precomputed"), SVR(kernel="precomputed")):
+        assert fitted(learner, X @ X.T).strategy_ == "soft"
+        with pytest.raises(ParameterError, match=r"table of pairs.*Leave out rows of weight 0"):
+            ParityClassifier(learner).fit(X @ X.T, LABELS, sensitive_features=GROUPS, sample_weight=weight)
 
 
 CONTAINERS = {

@@ -111,6 +111,13 @@ def test_a_batch_after_fit_goes_on_with_the_prices_of_fit():
     assert model.estimator_.class_count_.sum() == pytest.approx(seen + 100)
 
 
+def test_a_batch_after_fit_takes_back_what_was_measured_on_the_model_before():
+    model = ParityClassifier(GaussianNB()).fit(X, LABELS, sensitive_features=GROUPS, validation=(X, LABELS, GROUPS))
+    assert model.parity_.n_rows == N
+    model.partial_fit(X[:100], LABELS[:100], sensitive_features=GROUPS[:100])
+    assert not hasattr(model, "parity_")
+
+
 def test_batches_of_probabilities_train_a_regressor():
     model = ParityClassifier(MLPRegressor(hidden_layer_sizes=(4,), random_state=0))
     for part in (slice(0, 300), slice(300, N)):

@@ -83,6 +83,13 @@ def test_refused_bounds():
         made(delta=0.0)
     with pytest.raises(ParameterError):
         made(complexity=-0.1)
+    with pytest.raises(ParameterError, match="sizes above 0"):
+        made(n_smallest=0)
+    with pytest.raises(ParameterError, match="whole numbers"):
+        rademacher_complexity(lambda X, y: np.eye(3)[y], np.zeros((4, 1)), 3, n_draws=2.5)
+    for wrong in ({"complexity": "small"}, {"delta": "0.05"}, {"delta": None}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            made(**wrong)
     with pytest.raises(UnseenError):
         generalization_bound(["a", "b", "a"], ["a", "c", "a"], sensitive_features=[0, 1, 1], complexity=0.0)
     with pytest.raises(InputError):
@@ -224,3 +231,10 @@ def test_more_cells_than_rows_and_one_group():
     assert (alone.observed, alone.mean, alone.approximation, alone.p_value) == (0, 0, 0, 1)
     with pytest.raises(ParameterError):
         sampling_level([0, 1], sensitive_features=[0, 1], quantiles=(2.0,))
+
+
+def test_complexity_of_rows_in_a_sparse_matrix():
+    sparse = pytest.importorskip("scipy.sparse")
+    rows = np.eye(40)
+    found = [rademacher_complexity(lambda X, y: np.eye(3)[y], X, 3).mean for X in (rows, sparse.csr_array(rows), rows.tolist())]
+    assert found[0] == found[1] == found[2]

@@ -8,15 +8,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b.errors import InputError, ParameterError, ShapeError, UnseenError, WeightError
+from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
 from r2b.inputs.agreement import refuse_lengths, refuse_other_order
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import read_groups
 from r2b.inputs.integers import Array
 from r2b.inputs.labels import Labels, read_known_labels
-from r2b.inputs.probabilities import as_matrix, checked, row_blocks
+from r2b.inputs.probabilities import Wording, as_matrix, checked, row_blocks
 from r2b.inputs.vocabulary import Vocabulary, column_of, plain_value, read_vocabulary
-from r2b.inputs.weights import read_weight, refuse_weightless_groups
+from r2b.inputs.weights import read_weight, refuse_weightless_groups, refuse_weightless_table
 from r2b.intervals import (
     Interval,
     IntervalMethod,
@@ -31,6 +31,10 @@ from r2b.intervals import (
 __all__ = ["ErrorParity", "Interval", "Score", "error_parity", "parity_interval", "top_k_accuracy", "tv_accuracy"]
 
 Ties = Literal["average", "strict", "lenient"]
+
+# The usual wording offers normalize=True, which nothing here has.
+_SCORES = Wording("class", "Pass one numeric column of scores per class.", "Divide each row by its sum.")
+_LOSSES = Wording("class", "Pass one number between 0 and 1 per row.", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +146,7 @@ def top_k_accuracy(
     for block in row_blocks(matrix):
         hits = _hits(matrix[block], k, ties)
         rows[block] = _at_labels(hits, labels, block)
-    return _score(rows, sample_weight)
+    return _score(rows, sample_weight, labels)
 
 
 def _hits(scores: Array, k: int, ties: Ties) -> Array:
@@ -198,7 +202,7 @@ def tv_accuracy(y_true: Any, scores: Any, *, classes: Any = None, sample_weight:
             rows[block] = _at_labels(matrix[block], labels, block)
         else:
             rows[block] = 1 - np.abs(matrix[block] - labels.matrix[block]).sum(axis=1, dtype=np.float64) / 2
-    return _score(np.clip(rows, 0.0, 1.0), sample_weight)  # rows sum to 1 only within a tolerance
+    return _score(np.clip(rows, 0.0, 1.0), sample_weight, labels)  # rows sum to 1 only within a tolerance
 
 
 def error_parity(
@@ -230,14 +234,20 @@ def error_parity(
     >>> found.value, found.as_dict()
     (0.5, {'f': 0.5, 'm': 0.0})
     """
+    index = None
     if isinstance(losses, tuple) and len(losses) == 3 and callable(losses[2]):
         y_true, scores, measure = losses
-        losses = measure(y_true, scores)
+        truth = recognise(y_true, what="y_true")
+        index, losses = (truth if isinstance(truth, Column) else truth.columns[0]).index, measure(y_true, scores)
     own_weight = losses.weight if isinstance(losses, Score) else None
-    rows = 1 - losses.rows if isinstance(losses, Score) else _read_losses(losses)
+    if isinstance(losses, Score):
+        rows = 1 - losses.rows
+    else:
+        rows, index = _read_losses(losses)
     groups = read_groups(sensitive_features)
     refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
-    weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows))
+    refuse_other_order("losses", index, "sensitive_features", groups.vocabularies[0].index)
+    weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows), "losses", index)
     if weight is not None:
         refuse_weightless_groups(weight, groups)
     codes = groups.codes.astype(np.intp)
@@ -250,26 +260,29 @@ def _group_means(rows: Array, codes: Array, weight: Array | None, n_groups: int)
     return np.bincount(codes, weighted, n_groups) / np.bincount(codes, weight, n_groups)
 
 
-def _score(rows: Array, sample_weight: Any) -> Score:
-    weight = None if sample_weight is None else _read_weight(sample_weight, len(rows))
+def _score(rows: Array, sample_weight: Any, labels: Labels) -> Score:
+    weight = None if sample_weight is None else _read_weight(sample_weight, len(rows), "y_true", labels.vocabulary.index)
     rows.flags.writeable = False
     return Score(float(rows.mean() if weight is None else np.average(rows, weights=weight)), rows, weight)
 
 
-def _read_weight(sample_weight: Any, n_rows: int) -> Array:
+def _read_weight(sample_weight: Any, n_rows: int, what: str, index: Any | None) -> Array:
     column = column_of(sample_weight, what="sample_weight")
-    refuse_lengths("y_true", n_rows, "sample_weight", len(column))
+    refuse_lengths(what, n_rows, "sample_weight", len(column))
+    refuse_other_order(what, index, "sample_weight", column.index)
     weight = read_weight(column)
-    if not 0 < weight.sum() < np.inf:
-        total = float(weight.sum())
-        raise WeightError(f"The weights add up to {total}.", remedy="Give at least one row a positive weight.", total=total)
+    refuse_weightless_table(weight)
     return weight
 
 
-def _read_losses(losses: Any) -> Array:
+def _read_losses(losses: Any) -> tuple[Array, Any | None]:
     column = column_of(losses, what="losses")
-    matrix, _ = as_matrix(Frame({}, "columns", (column,), np.array(["losses"])), what="losses")
+    matrix, _ = as_matrix(Frame({}, "columns", (column,), np.array(["losses"])), what="losses", wording=_LOSSES)
     rows = matrix[:, 0].astype(np.float64)
+    missing = np.isnan(rows) | np.ma.getmaskarray(column.native) if np.ma.is_masked(column.native) else np.isnan(rows)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise MissingValueError(f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row)
     bad = ~((rows >= 0) & (rows <= 1))
     if bad.any():
         row = int(np.argmax(bad))
@@ -279,7 +292,7 @@ def _read_losses(losses: Any) -> Array:
             row=row,
             value=float(rows[row]),
         )
-    return rows
+    return rows, column.index
 
 
 def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -> tuple[Labels, Array]:
@@ -293,9 +306,10 @@ def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -
     refuse_other_order("y_true", known_rows, "scores", found.columns[0].index)
     vocabulary = Vocabulary(_classes_of(found, truth, classes))
     labels = read_known_labels(y_true, vocabulary=vocabulary, soft=_is_soft(truth), normalize=False)
-    matrix, ours = as_matrix(found, what="scores")
+    matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
     if distributions:
-        return labels, checked(matrix, ours=ours, name_of=lambda k: plain_value(vocabulary.values[k]), what="scores", normalize=False)
+        names: dict[str, Any] = {"name_of": lambda k: plain_value(vocabulary.values[k]), "what": "scores", "wording": _SCORES}
+        return labels, checked(matrix, ours=ours, normalize=False, **names)
     _refuse_not_finite(matrix)
     return labels, matrix
 

@@ -64,9 +64,12 @@ class GeneralizationBound:
     predicted_parity: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
+        if not min(self.n_smallest, self.n_classes, self.n_groups) > 0:
+            sizes = {"n_smallest": self.n_smallest, "n_classes": self.n_classes, "n_groups": self.n_groups}
+            raise ParameterError(f"There is nothing to bound: {sizes}.", remedy="Pass sizes above 0.", **sizes)
+        if not (_is_number(self.delta) and 0 < self.delta < 1):
             raise ParameterError(f"delta is {self.delta!r}.", remedy="Pass a number between 0 and 1, such as 0.05.", delta=self.delta)
-        if not 0 <= self.complexity < np.inf:
+        if not (_is_number(self.complexity) and 0 <= self.complexity < np.inf):
             remedy = "Pass a finite number of zero or more; rademacher_complexity estimates it."
             raise ParameterError(f"The complexity is {self.complexity!r}.", remedy=remedy, complexity=self.complexity)
 
@@ -96,6 +99,10 @@ class GeneralizationBound:
     def vacuous(self) -> bool:
         """Whether the proven bound says nothing, for no parity exceeds 1."""
         return self.proven >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def generalization_bound(
@@ -213,22 +220,23 @@ def rademacher_complexity(
     >>> round(found.mean, 1)
     0.5
     """
-    if n_classes < 2 or n_draws < 2 or len(X) < 1:
-        remedy = "Pass at least one row, two classes and two draws."
-        raise ParameterError(f"There are {len(X)} rows, {n_classes} classes and {n_draws} draws.", remedy=remedy, n_draws=n_draws)
+    n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)  # a sparse matrix has no len
+    if not all(isinstance(number, (int, np.integer)) for number in (n_classes, n_draws)) or n_classes < 2 or n_draws < 2 or n_rows < 1:
+        remedy = "Pass at least one row, two classes and two draws, in whole numbers."
+        raise ParameterError(f"There are {n_rows} rows, {n_classes} classes and {n_draws} draws.", remedy=remedy, n_draws=n_draws)
     rng = np.random.default_rng(random_state)
     draws = np.empty(n_draws)
     for draw in range(n_draws):
-        signs = rng.choice([-1.0, 1.0], len(X))
-        codes = np.zeros(len(X), dtype=np.int64)
+        signs = rng.choice([-1.0, 1.0], n_rows)
+        codes = np.zeros(n_rows, dtype=np.int64)
         # Evenly, so that a learner which counts classes finds all of them whenever there are rows enough.
         codes[signs < 0] = rng.permutation(np.arange((signs < 0).sum()) % (n_classes - 1) + 1)
         scores = np.asarray(fit_predict(X, codes), dtype=np.float64)
-        if scores.shape != (len(X), n_classes):
+        if scores.shape != (n_rows, n_classes):
             raise ShapeError(
-                f"The learner gave scores of shape {scores.shape}, not {(len(X), n_classes)}.",
+                f"The learner gave scores of shape {scores.shape}, not {(n_rows, n_classes)}.",
                 remedy="Return one row of class probabilities per row of X.",
                 shape=scores.shape,
             )
-        draws[draw] = signs @ scores[:, 0] / len(X)
+        draws[draw] = signs @ scores[:, 0] / n_rows
     return Complexity(float(draws.mean()), float(draws.std(ddof=1) / sqrt(n_draws)), draws)

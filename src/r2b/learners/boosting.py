@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.errors import ParameterError
+from r2b.errors import ParameterError, ShapeError
 from r2b.learners.libraries import require
 from r2b.learners.objectives import Library, cross_entropy, soft_objective, softmax
 from r2b.learners.targets import SoftTargets, refuse_other_rows
@@ -63,6 +63,11 @@ class SoftBooster:
         Returns
         -------
         ndarray of shape (n, L)
+
+        Raises
+        ------
+        ShapeError
+            XGBoost was trained on another number of features, which it does not notice by itself.
         """
         if self.library == "lightgbm":
             margins = self.booster.predict(X, raw_score=True)
@@ -70,6 +75,7 @@ class SoftBooster:
             best = self.booster.attr("best_iteration")
             rounds = (0, 0) if best is None else (0, int(best) + 1)
             matrix = require("xgboost", extra="xgboost", needed_by="This model").DMatrix(X, enable_categorical=True)
+            _refuse_other_features(int(matrix.num_col()), int(self.booster.num_features()))
             margins = self.booster.predict(matrix, output_margin=True, iteration_range=rounds)
         return softmax(np.asarray(margins, np.float64) + self.start)
 
@@ -235,9 +241,22 @@ def _read(
                 early_stopping_rounds=patience,
             )
         return targets, None
+    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+        raise ParameterError(
+            f"validation is of type {type(validation).__name__} and not two things.",
+            remedy="Pass validation=(X, labels); weights come with the labels that debias returns.",
+            validation=type(validation).__name__,
+        )
     other, watched = validation[0], SoftTargets.of(validation[1], like=targets)
     refuse_other_rows(other, watched)
     return targets, (other, watched)
+
+
+def _refuse_other_features(given: int, trained: int) -> None:
+    if given != trained:
+        raise ShapeError(
+            f"X has {given} features, but the model was trained on {trained}.", remedy="Pass the features of training.", n_features=given
+        )
 
 
 def _free_of(library: Library, params: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -261,7 +280,12 @@ def _named(names: Iterable[str], chosen: Mapping[str, Any]) -> list[str]:
 
 
 def _threads(chosen: Mapping[str, Any]) -> int | None:
-    given = [int(chosen[name]) for name in _named(_THREADS, chosen) if chosen[name] is not None]
+    named = [name for name in _named(_THREADS, chosen) if chosen[name] is not None]
+    for name in named:
+        if not str(chosen[name]).lstrip("-").isdigit():
+            remedy = "Pass a whole number; 0 or less takes all cores."
+            raise ParameterError(f"The parameter {name!r} is {chosen[name]!r}.", remedy=remedy, parameter=name)
+    given = [int(chosen[name]) for name in named]
     return given[0] if given and given[0] > 0 else None
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from narwhals import dependencies as libraries
 from numpy.typing import ArrayLike
 
 from r2b.errors import ParameterError
 from r2b.learners.libraries import require
-from r2b.learners.targets import SoftTargets, refuse_other_rows
+from r2b.sklearn.labels import check_same_rows, checked_labels, note_features, publish, without_rows
 from r2b.sklearn.options import seed_of, solve, store
 from r2b.solution import FairLabels
 
@@ -39,8 +40,12 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     Attributes
     ----------
-    fair_ : FairLabels
-        The labels in every form, their status and their certificate.
+    labels_ : FairLabels
+        Prices, status and certificate, without the rows: a stored pipeline holds nobody's group.
+    classes_, groups_, prices_, certificate_, status_, n_iter_
+        As in :class:`r2b.sklearn.R2B`.
+    n_features_in_, feature_names_in_
+        As scikit-learn has them.
 
     Notes
     -----
@@ -73,8 +78,8 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     def __init__(
         self,
-        *,
         epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        *,
         bound: str = "range",
         target: Any = None,
         families: Any = "crossed",
@@ -97,7 +102,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         store(self, locals())
 
     def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
-        """Find fair labels without handing them out; they are in ``fair_``.
+        """Find the prices without handing labels out.
 
         Parameters
         ----------
@@ -116,9 +121,9 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         Parameters
         ----------
         X : array or frame with N rows
-            Never read.
-        y : array-like of shape (N,)
-            Classes.
+            Nothing but its shape, its column names and its row labels is looked at.
+        y : array-like of shape (N,) or (N, L)
+            Classes, or probabilities.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
             Not optional; its default only serves an error that says how a pipeline is told to pass it.
         control_features : array-like of shape (N,) or (N, n_features), optional
@@ -129,7 +134,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         Returns
         -------
         X, y
-            X itself; labels of the kind and dtype that came in.
+            X itself; one class per row, as the kind of column that came in.
 
         Raises
         ------
@@ -143,10 +148,18 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
                 "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y.",
                 remedy="Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit.",
             )
-        fair = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
-        refuse_other_rows(X, SoftTargets.of(fair))
-        self.fair_: FairLabels = fair
-        return X, self.fair_.round(random_state=seed_of(self.random_state))
+        column = y.iloc[:, 0] if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else y
+        column = checked_labels(column, type(self).__name__)
+        fair = solve(self, column, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
+        assert fair.dataset is not None
+        check_same_rows(X, fair.dataset.n_rows, y)
+        note_features(self, X)
+        self.labels_: FairLabels = without_rows(fair)
+        publish(self, fair)
+        labels = fair.round(random_state=seed_of(self.random_state))
+        if isinstance(y, list):
+            return X, labels.tolist()
+        return X, labels.to_frame() if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else labels
 
     def _fit_resample(self, X: Any, y: Any, **params: Any) -> tuple[Any, Any]:
         # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours does not come here.

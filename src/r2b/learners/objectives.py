@@ -115,7 +115,10 @@ def soft_objective(targets: SoftTargets, library: Library, start: Floats, thread
 
 def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, threads: int | None) -> Objective:
     targets = SoftTargets.of(labels, sample_weight)
-    first = np.zeros(len(targets.classes)) if start is None else np.asarray(start, np.float64)
+    try:
+        first = np.zeros(len(targets.classes)) if start is None else np.asarray(start, np.float64)
+    except (TypeError, ValueError):
+        first = np.empty(0)  # refused below, like any start of another shape
     if first.shape != (len(targets.classes),) or not np.isfinite(first).all():
         raise ParameterError(
             f"start is {start!r}.", remedy=f"Pass one finite margin for each of the {len(targets.classes)} classes.", start=start

@@ -7,7 +7,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from r2b.errors import InputError
+from r2b.errors import InputError, ShapeError
 from r2b.learners.libraries import require
 from r2b.learners.targets import SoftTargets, refuse_other_rows
 
@@ -70,7 +70,7 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
         return len(self._features)
 
     def __getitem__(self, index: Any) -> tuple[Any, Any, Any]:
-        which = torch.as_tensor(index) if isinstance(index, (list, tuple, np.ndarray)) else index
+        which = _places(index) if isinstance(index, (list, tuple, range, np.ndarray)) else index
         soft = self._table[which] if self._codes is None else self._table[self._codes[which].long()]
         weight = soft.new_ones(soft.shape[:-1]) if self._weight is None else self._weight[which]
         return self._features[which], soft, weight
@@ -91,7 +91,13 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     Returns
     -------
     Tensor
-        A single number: the losses times the weights, over the sum of the weights.
+        A single number: the losses times the weights, over the sum of the weights. 0 for a batch whose rows all weigh nothing, so that
+        it moves nothing.
+
+    Raises
+    ------
+    ShapeError
+        There is not one weight per row.
 
     Examples
     --------
@@ -99,13 +105,27 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     tensor(1.3863)
     """
     loss = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-    return loss.mean() if weight is None else (loss * weight).sum() / weight.sum()
+    if weight is None:
+        return loss.mean()
+    if weight.shape != loss.shape:  # a column of weights would multiply every loss by every weight
+        raise ShapeError(
+            f"The weights have shape {tuple(weight.shape)}, the losses {tuple(loss.shape)}.",
+            remedy="Pass one weight per row, in one dimension.",
+            shape=tuple(weight.shape),
+        )
+    total = weight.sum()
+    return (loss * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
 
 
 def _tensor_of(X: Any) -> Any:
     if isinstance(X, torch.Tensor):
         return X
+    if hasattr(X, "toarray"):
+        raise InputError("X is a sparse matrix.", remedy="Pass a dense one, for example with .toarray(), or batches of it.", argument="X")
     frame = nw.from_native(X, eager_only=True, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.DataFrame) and any(kind == nw.Boolean for kind in frame.schema.values()):
+        # Dummies beside numbers, as get_dummies makes them, would come out of a frame as objects.
+        frame = frame.with_columns(nw.selectors.boolean().cast(nw.Float32))
     array = frame.to_numpy() if isinstance(frame, (nw.DataFrame, nw.Series)) else np.asarray(X)
     if array.dtype.kind not in "fiub":
         raise InputError(
@@ -113,9 +133,16 @@ def _tensor_of(X: Any) -> Any:
             remedy="Encode its columns as numbers first.",
             dtype=array.dtype,
         )
-    return _shared(array.astype(np.float32, copy=False) if array.dtype == np.float64 else array)
+    wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8
+    return _shared(array.astype(np.float32 if wide else array.dtype.newbyteorder("="), copy=False))
 
 
 def _shared(array: Any) -> Any:
-    # A tensor could write to the memory of an array that is not to be written to; torch warns, and we copy.
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+    # A tensor could write to the memory of an array that is not to be written to; torch warns, and we copy. Nor can it walk backwards.
+    return torch.from_numpy(array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy())
+
+
+def _places(index: Any) -> Any:
+    # An empty list has no whole numbers to tell its type by, and torch takes small unsigned ones for a mask.
+    which = np.asarray(index)
+    return torch.as_tensor(which if which.dtype == np.bool_ else which.astype(np.int64))

@@ -8,14 +8,38 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.errors import RowsUnavailableError
+from r2b.errors import ParameterError, RowsUnavailableError
 from r2b.inputs import Dataset, Schema, read
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.groups import Groups
+from r2b.inputs.vocabulary import column_of
+from r2b.inputs.weights import WHAT as WEIGHTS
+from r2b.inputs.weights import read_weight, refuse_weightless_groups
 from r2b.merge import Rows, merge
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_ENTRIES = 1 << 18
+
+
+def checked_seed(random_state: Any) -> Any:
+    """Give ``random_state`` back if it is something that draws can start from; refuse it otherwise."""
+    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0
+    if not whole and random_state is not None and not isinstance(random_state, np.random.Generator):
+        remedy = "Pass a whole number of zero or more, a NumPy Generator, or None."
+        raise ParameterError(f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state)
+    return random_state
+
+
+def read_weight_beside(sample_weight: Any, what: str, index: Any | None, groups: Groups) -> Floats:
+    """Read the weights of rows that are known as the argument ``what``, with the row labels ``index``, and belong to ``groups``."""
+    column = column_of(sample_weight, what=WEIGHTS)
+    refuse_lengths(what, groups.n_rows, WEIGHTS, len(column))
+    refuse_other_order(what, index, WEIGHTS, column.index)
+    weight: Floats = np.asarray(read_weight(column), np.float64)
+    refuse_weightless_groups(weight, groups)
+    return weight
 
 
 class LabelMethod(ABC):

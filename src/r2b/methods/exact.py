@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from r2b.errors import NotSolvedWarning
 from r2b.merge import Rows
 from r2b.methods.base import Array, Floats, LabelMethod
+from r2b.methods.rto import at_least
 from r2b.oracle import MemoryOracle, respond
 from r2b.parity import Parity, RangeBound
 from r2b.problem import Problem
-from r2b.solvers import Status, solve
+from r2b.solvers import Limits, Status, solve
 
 
 class Exact(LabelMethod):
@@ -18,13 +24,19 @@ class Exact(LabelMethod):
 
     Parameters
     ----------
-    epsilon : float or array-like of shape (n_classes,)
+    epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between the means of two groups.
     lam : float
+        Weight of the squared labels, above 0; 1 is the squared distance.
+    tol : float
+        Residual, in units of group means, below which the problem is solved.
+    max_iter : int
 
     Attributes
     ----------
     prices_ : ndarray of shape (n_groups, n_classes)
     status_ : Status
+        A run that is not solved also ends with a ``NotSolvedWarning``.
 
     Examples
     --------
@@ -37,17 +49,24 @@ class Exact(LabelMethod):
 
     name = "exact"
 
-    def __init__(self, epsilon: float | ArrayLike = 0.0, lam: float = 1.0) -> None:
+    def __init__(
+        self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0, *, lam: float = 1.0, tol: float = 1e-10, max_iter: int = 1000
+    ) -> None:
         self.epsilon = epsilon
         self.lam = lam
+        self.tol = float(at_least("tol", tol, 0.0))
+        self.max_iter = int(at_least("max_iter", max_iter, 1, integer=True))
 
     def _learn(self, rows: Rows) -> None:
-        parity = Parity.of_groups(RangeBound.of(self.epsilon, rows.n_classes), rows.group_weight)
+        parity = Parity.of_groups(RangeBound.of(self.epsilon, rows.n_classes, rows.class_names), rows.group_weight)
         problem = Problem(rows, parity, self.lam)
         oracle = MemoryOracle(rows)
-        outcome = solve(problem, oracle, samples=oracle.samples())
+        outcome = solve(problem, oracle, samples=oracle.samples(), tol=self.tol, limits=Limits(self.max_iter))
         self.prices_: Floats = outcome.prices
         self.status_: Status = outcome.status
+        if not self.status_.ok:
+            message = f"{self.status_.value}: residual {outcome.residual:.1e}. {self.status_.advice}"
+            warnings.warn(NotSolvedWarning(message), stacklevel=3)
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         return respond(labels, groups, self.prices_, self.lam)
@@ -55,6 +74,8 @@ class Exact(LabelMethod):
 
 class Unchanged(LabelMethod):
     """Labels as they are: the baseline that every method is measured against.
+
+    It has no parameters and learns nothing but the names of classes and groups.
 
     Examples
     --------

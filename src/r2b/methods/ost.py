@@ -14,17 +14,18 @@ what the tests ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from r2b.errors import LengthError, ParameterError, ProbabilityError, WeightError
 from r2b.merge import Rows
 from r2b.methods.base import LabelMethod
+from r2b.parity import RangeBound
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -261,7 +262,7 @@ def _solve(rows: _Groups, epsilon: float) -> Floats:
 
 
 def _checked_epsilon(epsilon: float) -> float:
-    if not 0 <= epsilon < np.inf:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.integer, np.floating)) or not epsilon >= 0:
         raise ParameterError(f"The argument epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more.", epsilon=epsilon)
     return float(epsilon)
 
@@ -287,7 +288,7 @@ class OST(LabelMethod):
 
     Parameters
     ----------
-    epsilon : float, default 0
+    epsilon : float, array-like of shape (L,) or mapping
         The largest distance of a group mean from the overall mean, per class, before rows are divided by their sum.
 
     Attributes
@@ -313,11 +314,12 @@ class OST(LabelMethod):
     prices_: Floats
     targets_: Floats
 
-    def __init__(self, epsilon: float = 0.0) -> None:
+    def __init__(self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0) -> None:
         self.epsilon = epsilon
 
     def _learn(self, rows: Rows) -> None:
-        fits = [fit_scores(rows.labels[:, k], rows.groups, rows.n_groups, rows.weight, self.epsilon) for k in range(rows.n_classes)]
+        epsilon = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names).epsilon
+        fits = [fit_scores(rows.labels[:, k], rows.groups, rows.n_groups, rows.weight, epsilon[k]) for k in range(rows.n_classes)]
         self.prices_ = np.stack([fit.prices for fit in fits], axis=1)
         self.targets_ = np.stack([fit.targets for fit in fits], axis=1)
 

@@ -18,9 +18,8 @@ from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import WHAT as GROUPS
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
 from r2b.inputs.objects import family_of, is_missing
-from r2b.inputs.vocabulary import Vocabulary, column_of, plain_value, read_vocabulary
-from r2b.inputs.weights import WHAT as WEIGHTS
-from r2b.inputs.weights import read_weight, refuse_weightless_groups
+from r2b.inputs.vocabulary import Vocabulary, plain_value, read_vocabulary
+from r2b.methods.base import checked_seed, read_weight_beside
 from r2b.methods.quantiles import Array, CategoryRepair, Floats, NumericRepair
 
 WHAT = "X"
@@ -127,7 +126,7 @@ class DPRemover:
         self._check_parameters()
         table, groups = _table(X), read_groups(sensitive_features)
         _refuse_other_rows(table, groups)
-        weight = _weight(sample_weight, table, groups)
+        weight = np.ones(len(table)) if sample_weight is None else read_weight_beside(sample_weight, WHAT, table.columns[0].index, groups)
         self._fitted = tuple(self._learn(column, name, groups, weight) for column, name in _named(table))
         self._groups = groups
         self.groups_ = groups.names
@@ -178,11 +177,11 @@ class DPRemover:
         )
 
     def _check_parameters(self) -> None:
+        checked_seed(self.random_state)
         checks: tuple[tuple[str, bool, str], ...] = (
             ("amount", isinstance(self.amount, (int, float, np.number)) and 0 <= self.amount <= 1, "a number from 0 to 1"),
             ("bins", self.bins in _BINS, '"equal_mass" or "equal_width"'),
             ("n_bins", self.n_bins is None or (_is_whole(self.n_bins) and self.n_bins >= 1), "a whole number of at least 1, or None"),
-            ("random_state", _is_seed(self.random_state), "a whole number of zero or more, a NumPy Generator, or None"),
         )
         for name, fine, wanted in checks:
             if not fine:
@@ -216,10 +215,6 @@ class DPRemover:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _is_seed(value: Any) -> bool:
-    return value is None or isinstance(value, np.random.Generator) or (_is_whole(value) and value >= 0)
 
 
 def _spoken(name: str) -> str:
@@ -262,16 +257,6 @@ def _refuse_other_rows(table: Frame | Matrix, groups: Groups) -> None:
     """Raise where features and groups are not of the same rows in the same order."""
     refuse_lengths(WHAT, len(table), GROUPS, groups.n_rows)
     refuse_other_order(WHAT, table.columns[0].index, GROUPS, groups.vocabularies[0].index)
-
-
-def _weight(sample_weight: Any, table: Frame | Matrix, groups: Groups) -> Floats:
-    if sample_weight is None:
-        return np.ones(len(table))
-    column = column_of(sample_weight, what=WEIGHTS)
-    refuse_lengths(WHAT, len(table), WEIGHTS, len(column))
-    weight = read_weight(column)
-    refuse_weightless_groups(weight, groups)
-    return weight
 
 
 def _numbers(column: Column, what: str) -> Floats | None:

@@ -15,19 +15,21 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError, ShapeError
-from r2b.inputs.agreement import refuse_lengths
+from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.arrival import Frame
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
+from r2b.inputs.probabilities import Wording, as_matrix
 from r2b.inputs.vocabulary import column_of
-from r2b.inputs.weights import read_weight, refuse_weightless_groups
 from r2b.merge import Rows
-from r2b.methods.base import LabelMethod
+from r2b.methods.base import LabelMethod, checked_seed, read_weight_beside
 from r2b.methods.binary import Array, Floats, GroupedRows, answer, pinned_thresholds
 from r2b.parity import RangeBound
 
 ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]
 
+_WORDING = Wording("class", "Pass one number per row.", "")
 _LEAST_SCORE = {"unit": 0.0, "signed": -1.0}
 _DRAWN_AT_ONCE = 1 << 20  # rows drawn in one call, over all minibatches of the call
 
@@ -129,10 +131,10 @@ class RTO:
 
     Parameters
     ----------
-    gamma : float
-        Width of the band of scores in which the answer is random. Small values come close to one hard threshold per group.
     epsilon : float
         Largest accepted difference between group means.
+    gamma : float
+        Width of the band of scores in which the answer is random. Small values come close to one hard threshold per group.
     rho : float, optional
         The mean aimed at, in [0, 1]; by default that of the scores: E[f] of unit scores, E[f] / 2 + 1 / 2 of signed ones.
     solver : {"exact", "sgd"}
@@ -142,13 +144,17 @@ class RTO:
         expected accuracy is sought). Never guessed from the data: a signed score may happen to have no negative value.
     steps, epochs, batch_size, tol
         Of the descent: :class:`Descent`.
-    random_state : int or numpy.random.Generator
+    random_state : int, Generator or None
         Draws the minibatches.
 
     Attributes
     ----------
     rho_ : float
+        The mean aimed at.
     thresholds_ : ndarray of shape (n_groups,)
+        What is taken from the scores of each group.
+    groups_ : ndarray of shape (n_groups,)
+        The names of the fitted groups.
     error_ : ndarray of shape (n_groups,)
         How far each group mean is from where the optimum wants it. The mean of abs(h - optimum) over the group is at most this, because
         answers of two thresholds never cross.
@@ -169,31 +175,33 @@ class RTO:
 
     rho_: float
     thresholds_: Floats
+    groups_: Array
     error_: Floats
     converged_: bool
 
     def __init__(
         self,
-        gamma: float = 1.0,
         epsilon: float = 0.0,
+        *,
+        gamma: float = 1.0,
         rho: float | None = None,
         solver: BinarySolver = "exact",
         score_range: ScoreRange = "unit",
         steps: int = 10_000,
         epochs: int = 1_000,
         batch_size: int = 256,
-        random_state: int | np.random.Generator = 0,
         tol: float = 1e-10,
+        random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
         self.epsilon = float(RangeBound.of(epsilon, 1).epsilon[0])
+        self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
         self.rho = None if rho is None else float(at_least("rho", rho, 0.0))
         if self.rho is not None and self.rho > 1:
             raise ParameterError(f"rho is {rho!r}.", remedy="It is the mean aimed at: pass a number from 0 to 1.", value=rho)
         self.solver: BinarySolver = one_of("solver", solver, ("exact", "sgd"))
         self.score_range: ScoreRange = one_of("score_range", score_range, ("unit", "signed"))
         self.descent = Descent(steps, epochs, batch_size, tol)
-        self.random_state = random_state
+        self.random_state = checked_seed(random_state)
 
     def fit(self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
         """Find one threshold per group; whatever an earlier fit left behind is gone.
@@ -209,10 +217,9 @@ class RTO:
         InputError
             One of its subclasses, naming the column, the row and the value.
         """
-        f = self._read(scores)
         groups = read_groups(sensitive_features)
-        refuse_lengths("scores", len(f), "sensitive_features", groups.n_rows)
-        weight = None if sample_weight is None else _weight(sample_weight, groups)
+        f, index = self._read(scores, groups)
+        weight = None if sample_weight is None else read_weight_beside(sample_weight, "scores", index, groups)
         rows = GroupedRows.of(groups.codes, weight, groups.n_groups)
         column = f[rows.order, None]
         mean = float(rows.overall(column)[0])
@@ -228,7 +235,7 @@ class RTO:
         self.thresholds_ = thresholds[:, 0]
         self.error_ = mean_error(thresholds, means, rho, epsilon)[:, 0]
         self.converged_ = bool(self.error_.max() <= max(self.descent.tol, 1e-12))
-        self._groups = groups
+        self._groups, self.groups_ = groups, groups.names
         if not self.converged_:
             worst = f"RTO by descent ended {self.error_.max():.1e} from the group means it aims at"
             warnings.warn(NotSolvedWarning(f"{worst}. Raise steps or epochs, or use solver='exact'."), stacklevel=2)
@@ -238,24 +245,29 @@ class RTO:
         """Give the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
         if not hasattr(self, "thresholds_"):
             raise RowsUnavailableError("This RTO has not been fitted.", remedy="Call fit with training scores first.")
-        f, known = self._read(scores), self._groups
+        known = self._groups
         groups = read_known_groups(sensitive_features, columns=known.columns, vocabularies=known.vocabularies, table=known.table)
-        refuse_lengths("scores", len(f), "sensitive_features", groups.n_rows)
+        f, _ = self._read(scores, groups)
         return answer(f, self.thresholds_[groups.codes], self.gamma)
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> Floats:
         """Give the new scores: the same as :meth:`predict_proba`."""
         return self.predict_proba(scores, sensitive_features=sensitive_features)
 
-    def _read(self, scores: Any) -> Floats:
-        try:
-            f = np.array(scores, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ProbabilityError("The argument scores holds values that are not numbers.", remedy="Pass one number per row.") from None
-        if f.ndim != 1:
-            raise ShapeError(f"The argument scores has shape {f.shape}.", remedy="Pass one number per row; RTO is binary.", shape=f.shape)
-        if np.isnan(f).any():
-            row = int(np.argmax(np.isnan(f)))
+    def fit_transform(self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Floats:
+        """Fit and give the new scores of the same rows."""
+        self.fit(scores, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.transform(scores, sensitive_features=sensitive_features)
+
+    def _read(self, scores: Any, groups: Groups) -> tuple[Floats, Any | None]:
+        """Give the scores of the rows of these groups, and their row labels."""
+        column = column_of(scores, what="scores")
+        refuse_lengths("scores", len(column), "sensitive_features", groups.n_rows)
+        refuse_other_order("scores", column.index, "sensitive_features", groups.vocabularies[0].index)
+        f = as_matrix(Frame({}, "columns", (column,), np.array(["scores"])), what="scores", wording=_WORDING)[0][:, 0].astype(np.float64)
+        missing = np.isnan(f) | np.ma.getmaskarray(column.native) if np.ma.is_masked(column.native) else np.isnan(f)
+        if missing.any():
+            row = int(np.argmax(missing))
             raise MissingValueError(f"The argument scores has no value at row {row}.", remedy="Leave the row out or fill it in.", row=row)
         low = _LEAST_SCORE[self.score_range]
         wrong = np.flatnonzero((f < low - 1e-9) | (f > 1 + 1e-9))
@@ -265,7 +277,7 @@ class RTO:
                 '"signed", in [-1, 1].' if low == 0 else '"unit", in [0, 1].'
             )
             raise ProbabilityError(f"The argument scores is {value} at row {row}.", remedy=remedy, row=row, value=value)
-        return f
+        return f, column.index
 
 
 def box(rho: Floats, epsilon: Floats) -> Callable[[Floats], Floats]:
@@ -282,22 +294,8 @@ def mean_error(thresholds: Floats, means: Floats, rho: Floats, epsilon: Floats) 
     return error
 
 
-def _weight(sample_weight: Any, groups: Groups) -> Floats:
-    column = column_of(sample_weight, what="sample_weight")
-    refuse_lengths("scores", groups.n_rows, "sample_weight", len(column))
-    weight: Floats = np.asarray(read_weight(column), np.float64)
-    refuse_weightless_groups(weight, groups)
-    return weight
-
-
 class _ClassByClass(LabelMethod):
-    """RTO on each class alone, rho being the mean of the class over all rows; then rows are divided by their sums.
-
-    Attributes
-    ----------
-    rho_ : ndarray of shape (L,)
-    thresholds_ : ndarray of shape (n_groups, L)
-    """
+    """RTO on each class alone, rho being the mean of the class over all rows; then rows are divided by their sums."""
 
     rho_: Floats
     thresholds_: Floats
@@ -333,8 +331,17 @@ class HTO(_ClassByClass):
 
     Parameters
     ----------
-    gamma : float
     epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between group means, before rows are divided by their sums.
+    gamma : float
+        Width of the band of scores in which an answer is neither 0 nor 1.
+
+    Attributes
+    ----------
+    rho_ : ndarray of shape (L,)
+        The mean of each class over all rows.
+    thresholds_ : ndarray of shape (n_groups, L)
+        What is taken from the scores of each group and class.
 
     Examples
     --------
@@ -347,7 +354,7 @@ class HTO(_ClassByClass):
 
     name = "HTO"
 
-    def __init__(self, gamma: float = 0.01, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0) -> None:
+    def __init__(self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0, *, gamma: float = 0.01) -> None:
         super().__init__(epsilon)
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
 
@@ -367,6 +374,12 @@ class R2B0(_ClassByClass):
     Parameters
     ----------
     epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between group means, before rows are divided by their sums.
+
+    Attributes
+    ----------
+    rho_, thresholds_
+        As in :class:`HTO`.
 
     Examples
     --------

@@ -10,16 +10,27 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from r2b.errors import ParameterError
+from r2b.inputs.agreement import refuse_other_order
 from r2b.outputs.sampling import sample_rows
-from r2b.sklearn.labels import check_same_rows, checked_labels, n_rows_of, prices_for_batches, without_rows
-from r2b.sklearn.learners import Choice, choose
+from r2b.sklearn.labels import (
+    check_same_rows,
+    checked_labels,
+    class_order,
+    n_rows_of,
+    note_features,
+    prices_for_batches,
+    publish,
+    row_labels,
+    without_rows,
+)
+from r2b.sklearn.learners import Choice, choose, refuse_no_learner
 from r2b.sklearn.options import require_sensitive, seed_of, solve, store
-from r2b.sklearn.prediction_parity import PredictionParity, measure
-from r2b.sklearn.probabilities import gives_probabilities, most_probable, probabilities_of
-from r2b.sklearn.strategies import Array, batch_rows, training_rows
+from r2b.sklearn.prediction_parity import PredictionParity, check_validation, measure
+from r2b.sklearn.probabilities import gives_probabilities, most_probable, probabilities_of, scores_of
+from r2b.sklearn.strategies import Array, batch_rows, chosen_rows
 from r2b.sklearn.training import fresh_learner, train, train_further
 from r2b.solution import FairLabels
 
@@ -30,6 +41,11 @@ def _learns_in_batches(self: Any) -> bool:
 
 def _gives_probabilities(self: Any) -> bool:
     return gives_probabilities(self)
+
+
+def _gives_scores(self: Any) -> bool:
+    soft = getattr(self, "strategy_", self.strategy) == "soft"
+    return not soft and hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
 
 
 class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,7 +68,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         - "soft": the probabilities themselves; a regressor of several outputs takes them at once, another is trained once per class, and
           predictions are projected onto the simplex. Also for a classifier of yours whose ``fit`` takes them.
         - "auto": "soft" for regressors, "expand" for classifiers with ``sample_weight``, "sample" for the others and for those that split
-          their rows by themselves, where copies of one row would land on both sides.
+          their rows by themselves, where copies of one row would land on both sides, resample them, or balance classes by counting them.
     random_state : int, Generator, RandomState or None
         For "round", "sample" and the rows held back for early stopping. The learner's own is the learner's.
 
@@ -64,8 +80,15 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         What was chosen and why.
     labels_ : FairLabels
         Prices, status and certificate, without the rows: a stored model holds nobody's group.
-    classes_, groups_, prices_, certificate_, status_, n_iter_
+    classes_ : ndarray of shape (n_classes,)
+        Sorted, as in every classifier. ``labels_.classes`` keeps the order of categories or columns in y, which is also that of an
+        ``epsilon``, ``target`` or ``costs`` given in order.
+    prices_ : ndarray of shape (n_groups, n_classes)
+        Columns as in ``classes_``.
+    groups_, certificate_, status_, n_iter_
         As in :class:`R2B`.
+    n_batches_ : int
+        How often the learner was trained on: 1 after ``fit``, and one more for each ``partial_fit``.
     parity_ : PredictionParity
         On the validation rows, where ``fit`` was given some.
     n_features_in_, feature_names_in_
@@ -164,21 +187,19 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         InputError, ParameterError
             The message says what to do instead.
         """
-        _check_validation(validation)
+        refuse_no_learner(self.estimator)
+        check_validation(validation)
         y = checked_labels(y)
-        validate_data(self, X, skip_check_array=True)
+        note_features(self, X)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         assert labels.dataset is not None
-        check_same_rows(X, labels.dataset.n_rows)
-        choice = choose(self.strategy, self.estimator, labels.dataset.n_rows)
+        check_same_rows(X, labels.dataset.n_rows, y)
         seed = seed_of(self.random_state)
-        rows = training_rows(labels, choice.strategy, seed)
+        choice, rows = chosen_rows(self.strategy, self.estimator, labels, seed)
         self.estimator_ = train(fresh_learner(self.estimator, choice.strategy), X, rows, choice.strategy, seed)
         self.strategy_, self.strategy_reason_ = choice.strategy, choice.reason
         self._keep(labels)
         self.n_batches_ = 1
-        if hasattr(self, "parity_"):
-            delattr(self, "parity_")  # it speaks of the fit before
         if validation is not None:
             X_val, y_val, sensitive_val = validation
             self.parity_ = self.parity_report(X_val, sensitive_features=sensitive_val, y=y_val)
@@ -218,9 +239,9 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             Itself.
         """
         first = not hasattr(self, "labels_")
-        require_sensitive(sensitive_features, type(self).__name__)
+        require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
         y = checked_labels(y)
-        check_same_rows(X, n_rows_of(y))
+        check_same_rows(X, n_rows_of(y), y)
         groups = {"sensitive_features": sensitive_features, "control_features": control_features}
         if not first and labels is not None:
             raise ParameterError(
@@ -228,7 +249,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 remedy="Pass labels with the first batch only, or start again from a clone.",
                 n_batches=self.n_batches_,
             )
-        validate_data(self, X, skip_check_array=True, reset=first)
+        note_features(self, X, first=first)
         if first:
             solved = prices_for_batches(labels, classes) or solve(self, y, sample_weight=sample_weight, **groups)
             choice = choose(self.strategy, self.estimator, n_rows_of(y), "partial_fit")
@@ -246,9 +267,9 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     def _keep(self, labels: FairLabels) -> None:
         self.labels_ = without_rows(labels)
-        self.classes_, self.groups_, self.prices_ = labels.classes, labels.groups, labels.prices
-        self.certificate_, self.status_ = labels.certificate, labels.status
-        self.n_iter_ = len(labels.history)
+        publish(self, labels, class_order(labels.classes))
+        if hasattr(self, "parity_"):
+            delattr(self, "parity_")  # it speaks of the model before
 
     def predict(self, X: Any) -> Array:
         """Give the class that the trained learner decides for.
@@ -283,6 +304,37 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """
         check_is_fitted(self, "labels_")
         return probabilities_of(self.estimator_, X, self.classes_, self.strategy_)
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Give the logarithms of the probabilities; minus infinity where one is 0.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    @available_if(_gives_scores)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Array:
+        """Give the learner's own scores, for ranking and calibration; no parity is promised for them.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+            Of the shape that the learner gives.
+        """
+        check_is_fitted(self, "labels_")
+        return scores_of(self.estimator_, X, self.classes_)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_sampled(self, X: Any, random_state: Any = 0) -> Array:
@@ -324,6 +376,8 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         -------
         PredictionParity
         """
+        for name, given in (("sensitive_features", sensitive_features), ("y", y), ("sample_weight", sample_weight)):
+            refuse_other_order("X", row_labels(X), name, row_labels(given))
         predicted = self.predict(X)
         probabilities = self.predict_proba(X) if hasattr(self, "predict_proba") else None
         groups = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
@@ -331,6 +385,8 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if self.estimator is None:  # a place that a search fills
+            return tags
         inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags
         tags.non_deterministic = inner.non_deterministic
@@ -338,12 +394,3 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
-
-
-def _check_validation(validation: Any) -> None:
-    if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 3):
-        raise ParameterError(
-            f"validation is of type {type(validation).__name__} and not three things.",
-            remedy="Pass validation=(X, y, sensitive_features); y may be None.",
-            validation=type(validation).__name__,
-        )

@@ -7,28 +7,32 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, column_or_1d
+from narwhals import dependencies as libraries
+from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
+from r2b.api import lives_on_a_device
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
-from r2b.inputs.agreement import refuse_lengths
-from r2b.inputs.vocabulary import plain_value
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.vocabulary import column_of, plain_value
+from r2b.inputs.weights import read_weight
 from r2b.solution import FairLabels
 
+Array = np.ndarray[Any, np.dtype[Any]]
 
-def checked_labels(y: Any) -> Any:
+
+def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
     """Refuse what no classifier can learn from; give everything else back as it is, a matrix of one column as a column.
 
     Parameters
     ----------
     y : array-like of shape (n,) or (n, L)
+    name : str
+        Who asks.
 
     Raises
     ------
     InputError
-        There are no labels, or they are complex or infinite numbers.
-    ValueError
-        They are decimal numbers, a target for regression; scikit-learn's own message.
+        There are no labels, or they are complex, infinite or decimal numbers.
 
     Examples
     --------
@@ -37,7 +41,7 @@ def checked_labels(y: Any) -> Any:
     """
     if y is None:
         raise InputError(
-            "ParityClassifier requires y to be passed, but the target y is None.", remedy="Pass classes or probabilities.", argument="y"
+            f"{name} requires y to be passed, but the target y is None.", remedy="Pass classes or probabilities.", argument="y"
         )
     y = nw.to_native(y, pass_through=True)
     if isinstance(y, dict):
@@ -51,14 +55,35 @@ def checked_labels(y: Any) -> Any:
         )
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
         return column_or_1d(array, warn=True)
-    if array.ndim == 1 and array.dtype.kind == "f":
-        # Missing and infinite numbers are for the core to name; only what is plainly a regression target is refused here.
-        if np.isfinite(array).all():
-            check_classification_targets(array)
-        elif np.isinf(array).any():
-            row = int(np.flatnonzero(np.isinf(array))[0])
-            raise InputError(f"In y, row {row} is {float(array[row])!r}.", remedy="Pass classes without infinite numbers.", row=row)
+    if array.ndim == 1 and array.dtype.kind == "f" and np.isinf(array).any():
+        row = int(np.flatnonzero(np.isinf(array))[0])
+        raise InputError(f"In y, row {row} is {float(array[row])!r}.", remedy="Pass classes without infinite numbers.", row=row)
+    refuse_decimals(array)
     return y
+
+
+def refuse_decimals(y: Any) -> None:
+    """Refuse a column of decimal numbers, which would pass for as many classes: a target for regression, or scores of one class.
+
+    Examples
+    --------
+    >>> refuse_decimals([0.0, 1.0, 2.0])
+    """
+    if isinstance(y, dict) or lives_on_a_device(y):
+        return
+    array = np.asarray(nw.to_native(y, pass_through=True))
+    if array.ndim != 1 or array.dtype.kind != "f":
+        return
+    # Missing numbers are for the core to name.
+    broken = np.flatnonzero(np.isfinite(array) & (array != np.round(array)))
+    if len(broken):
+        row, value = int(broken[0]), float(array[broken[0]])
+        raise InputError(
+            f"Unknown label type: in y, row {row} is {value!r}, and a decimal number is no class.",
+            remedy="Pass classes, or the probabilities of all of them: of two, np.column_stack([1 - y, y]).",
+            row=row,
+            value=value,
+        )
 
 
 def n_rows_of(y: Any) -> int:
@@ -72,9 +97,53 @@ def n_rows_of(y: Any) -> int:
     return len(next(iter(y.values())) if isinstance(y, dict) else y)
 
 
-def check_same_rows(X: Any, n_rows: int) -> None:
-    """Refuse features that are not of the rows of the labels."""
+def check_same_rows(X: Any, n_rows: int, y: Any) -> None:
+    """Refuse features that are not of the rows of the labels, or of the same rows in another order."""
     refuse_lengths("X", int(_num_samples(X)), "y", n_rows)
+    refuse_other_order("X", row_labels(X), "y", row_labels(y))
+
+
+def note_features(estimator: Any, X: Any, *, first: bool = True) -> None:
+    """Set number and names of the features; in a later batch, refuse others."""
+    validate_data(estimator, X, skip_check_array=True, reset=first)
+
+
+def row_labels(table: Any) -> Any | None:
+    """Give the row labels of a pandas object, and None for everything else.
+
+    Examples
+    --------
+    >>> row_labels([1, 2]) is None
+    True
+    """
+    return table.index if libraries.is_pandas_dataframe(table) or libraries.is_pandas_series(table) else None
+
+
+def weight_column(sample_weight: Any) -> Array:
+    """Read weights as the core does: a table of one column is a column.
+
+    Examples
+    --------
+    >>> weight_column([[1], [2]])
+    array([1., 2.])
+    """
+    return read_weight(column_of(sample_weight, what="sample_weight"))
+
+
+def class_order(classes: Array) -> Array:
+    """Give the places of the classes once sorted, which is how every classifier of scikit-learn has them, and every scorer expects them.
+
+    Labels may come in an order of their own: categories, or the columns of a frame. Classes without an order stay in theirs.
+
+    Examples
+    --------
+    >>> class_order(np.array(["low", "mid", "high"]))
+    array([2, 0, 1])
+    """
+    try:
+        return np.argsort(classes, kind="stable")
+    except TypeError:
+        return np.arange(len(classes))
 
 
 def prices_for_batches(labels: Any, classes: Any) -> FairLabels | None:
@@ -102,6 +171,14 @@ def prices_for_batches(labels: Any, classes: Any) -> FairLabels | None:
             value=plain_value(unknown[0]),
         )
     return solved
+
+
+def publish(estimator: Any, labels: FairLabels, order: Array | None = None) -> None:
+    """Set the fitted attributes that all estimators have: names, prices and evidence, with classes in this order."""
+    places = np.arange(len(labels.classes)) if order is None else order
+    estimator.classes_, estimator.groups_, estimator.prices_ = labels.classes[places], labels.groups, labels.prices[:, places]
+    estimator.certificate_, estimator.status_ = labels.certificate, labels.status
+    estimator.n_iter_ = len(labels.history)
 
 
 def without_rows(labels: FairLabels) -> FairLabels:

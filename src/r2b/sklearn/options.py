@@ -53,13 +53,13 @@ def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
     return debias(y, **{name: taken[name] for name in option_names() if name in taken}, **data)
 
 
-def require_sensitive(sensitive_features: Any, name: str) -> None:
+def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:
     """Refuse to go on without sensitive features: labels that nobody made fair would pass for fair ones."""
     if sensitive_features is None:
         raise ParameterError(
             f"{name} was called without sensitive_features, so there are no groups to be fair to.",
             remedy="Pass sensitive_features=...; inside a pipeline or a search, enable metadata routing and call "
-            "set_fit_request(sensitive_features=True) on it.",
+            f"set_{method}_request(sensitive_features=True) on it.",
             sensitive_features=None,
         )
 
@@ -73,6 +73,11 @@ def seed_of(random_state: Any, *further: int) -> Any:
     *further : int
         Numbers that tell one draw from another under the same random state, such as the number of a batch.
 
+    Raises
+    ------
+    ParameterError
+        It is none of these.
+
     Examples
     --------
     >>> seed_of(3)
@@ -80,6 +85,13 @@ def seed_of(random_state: Any, *further: int) -> Any:
     >>> seed_of(3, 1) == seed_of(3, 1), seed_of(3, 1) == seed_of(3, 2)
     (True, False)
     """
+    whole = isinstance(random_state, (int, np.integer)) and random_state >= 0
+    if not whole and random_state is not None and not isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        raise ParameterError(
+            f"random_state is {random_state!r}.",
+            remedy="Pass a whole number of zero or more, a NumPy Generator or RandomState, or None.",
+            random_state=random_state,
+        )
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31 - 1))
     if not further or random_state is None or isinstance(random_state, np.random.Generator):

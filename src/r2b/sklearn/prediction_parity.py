@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from r2b.chance import SamplingLevel, sampling_level
+from r2b.errors import ParameterError, ShapeError
+from r2b.inputs.agreement import refuse_lengths, refuse_other_order
 from r2b.metrics import demographic_parity
+from r2b.sklearn.labels import row_labels, weight_column
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -83,13 +86,34 @@ def measure(
     """
     rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     chance = {**rows, "n_permutations": n_permutations, "random_state": random_state}
-    soft = probabilities is not None
-    right = None if y is None else np.asarray(y) == predicted
+    soft, weight = probabilities is not None, None if sample_weight is None else weight_column(sample_weight)
+    right = None if y is None else _right(predicted, y, sensitive_features)
     return PredictionParity(
         probability=demographic_parity(probabilities, **rows) if soft else None,
         hard=demographic_parity(predicted, **rows),
         probability_level=sampling_level(probabilities, **chance) if soft and n_permutations else None,
         hard_level=sampling_level(predicted, **chance) if n_permutations else None,
-        accuracy=None if right is None else float(np.average(right, weights=sample_weight)),
+        accuracy=None if right is None else float(np.average(right, weights=weight)),
         n_rows=len(predicted),
     )
+
+
+def check_validation(validation: Any) -> None:
+    """Refuse validation rows that are not features, classes and groups."""
+    if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 3):
+        raise ParameterError(
+            f"validation is of type {type(validation).__name__} and not three things.",
+            remedy="Pass validation=(X, y, sensitive_features); y may be None.",
+            validation=type(validation).__name__,
+        )
+
+
+def _right(predicted: Array, y: Any, sensitive_features: Any) -> Array:
+    """Tell which rows were predicted right; a table of one column is a column, and anything wider is no list of true classes."""
+    true = np.asarray(y)
+    true = true[:, 0] if true.ndim == 2 and true.shape[1] == 1 else true
+    if true.ndim != 1:
+        raise ShapeError(f"The argument y has shape {true.shape}.", remedy="Pass one true class per row.", argument="y", shape=true.shape)
+    refuse_lengths("X", len(predicted), "y", len(true))
+    refuse_other_order("y", row_labels(y), "sensitive_features", row_labels(sensitive_features))
+    return np.asarray(true == predicted)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_regressor
 
-from r2b.errors import ShapeError
+from r2b.errors import InputError, ShapeError
 from r2b.oracle.simplex import project
 from r2b.sklearn.strategies import Array
 
@@ -35,6 +35,7 @@ def probabilities_of(learner: Any, X: Any, classes: Array, strategy: str) -> Arr
     Returns
     -------
     ndarray of shape (n, L)
+        Columns in the order of ``classes``, whatever order the learner has.
     """
     if strategy == "soft":
         regression = is_regressor(learner)
@@ -48,12 +49,31 @@ def probabilities_of(learner: Any, X: Any, classes: Array, strategy: str) -> Arr
         return project(rows)
     given = np.asarray(learner.predict_proba(X))
     known = np.asarray(learner.classes_)
-    if len(known) == len(classes):
+    if known.tolist() == classes.tolist():
         return given
     out = np.zeros((len(given), len(classes)), given.dtype)
     place = {value: k for k, value in enumerate(classes.tolist())}
     out[:, [place[value] for value in known.tolist()]] = given
     return out
+
+
+def scores_of(learner: Any, X: Any, classes: Array) -> Array:
+    """Give what the learner's ``decision_function`` gives, if it speaks of all classes.
+
+    Raises
+    ------
+    InputError
+        Debiasing left a class without any row, so that the learner has no score for it.
+    """
+    known = np.asarray(learner.classes_)
+    if known.tolist() != classes.tolist():
+        lost = next(value for value in classes.tolist() if value not in known.tolist())
+        raise InputError(
+            f"{type(learner).__name__} has no score for the class {lost!r}, which debiasing left without any row.",
+            remedy="Use predict, or predict_proba, which gives the class the probability 0.",
+            value=lost,
+        )
+    return np.asarray(learner.decision_function(X))
 
 
 def most_probable(probabilities: Array, classes: Array) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from r2b.sklearn.labels import n_rows_of
-from r2b.sklearn.learners import Strategy
+from r2b.sklearn.labels import class_order, n_rows_of, weight_column
+from r2b.sklearn.learners import Choice, Strategy, choose
 from r2b.solution import FairLabels
 from r2b.solution.alignment import take_rows
 
@@ -59,8 +59,21 @@ def training_rows(labels: FairLabels, strategy: Strategy, seed: Any) -> Training
     if strategy == "expand":
         return _checked(labels, n_rows, *labels.expand())
     if strategy == "soft":
-        return _checked(labels, n_rows, None, labels.soft_labels, weight)
+        return _checked(labels, n_rows, None, _in_order(labels, labels.soft_labels), weight)
     return _checked(labels, n_rows, None, labels.round(seed) if strategy == "round" else labels.sample(seed), weight)
+
+
+def chosen_rows(wanted: str, learner: Any, labels: FairLabels, seed: Any) -> tuple[Choice, TrainingRows]:
+    """Choose a strategy and give its rows.
+
+    Some learners split their rows from a certain number on. Copies may pass it where the rows themselves do not, so that the choice is made
+    again once they are counted.
+    """
+    assert labels.dataset is not None
+    choice = choose(wanted, learner, labels.dataset.n_rows)
+    rows = training_rows(labels, choice.strategy, seed)
+    again = choose(wanted, learner, len(rows.target))
+    return (choice, rows) if again.strategy == choice.strategy else (again, training_rows(labels, again.strategy, seed))
 
 
 def batch_rows(labels: FairLabels, strategy: Strategy, seed: Any, y: Any, sample_weight: Any, **further: Any) -> TrainingRows:
@@ -69,7 +82,13 @@ def batch_rows(labels: FairLabels, strategy: Strategy, seed: Any, y: Any, sample
     n_rows = n_rows_of(y)
     if strategy == "expand":
         return _checked(labels, n_rows, *moved)
-    return _checked(labels, n_rows, None, moved, None if sample_weight is None else np.asarray(sample_weight, np.float64))
+    moved = _in_order(labels, moved) if strategy == "soft" else moved
+    return _checked(labels, n_rows, None, moved, None if sample_weight is None else weight_column(sample_weight))
+
+
+def _in_order(labels: FairLabels, matrix: Array) -> Array:
+    order = class_order(labels.classes)
+    return matrix if bool((np.diff(order) > 0).all()) else matrix[:, order]
 
 
 def _checked(labels: FairLabels, n_rows: int, index: Array | None, target: Any, weight: Array | None) -> TrainingRows:

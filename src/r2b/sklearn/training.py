@@ -9,11 +9,10 @@ from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import train_test_split
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.utils import get_tags
 
 from r2b.errors import InputError, ParameterError
 from r2b.inputs.vocabulary import plain_value
-from r2b.sklearn.learners import Strategy, own_split, takes_classes, takes_matrix, takes_validation_rows, weight_keyword
+from r2b.sklearn.learners import Strategy, own_split, reads_pairs, takes_classes, takes_matrix, takes_validation_rows, weight_keyword
 from r2b.sklearn.strategies import Array, TrainingRows
 
 
@@ -114,9 +113,10 @@ def _refuse_one_class(rows: TrainingRows) -> None:
 
 
 def _refuse_pairwise(learner: Any, rows: TrainingRows) -> None:
-    if rows.index is not None and get_tags(learner).input_tags.pairwise:
+    if rows.index is not None and reads_pairs(learner):
+        way = "Leave out rows of weight 0" if is_regressor(learner) else "Use strategy='round' or 'sample' without weights of zero"
         raise ParameterError(
             f"X is a table of pairs of rows to {type(learner).__name__}, and rows of it cannot be repeated or left out.",
-            remedy="Use strategy='round' or 'sample' without weights of zero, or let the learner compute the kernel from features.",
+            remedy=f"{way}, or let the learner compute the kernel from features.",
             estimator=type(learner).__name__,
         )

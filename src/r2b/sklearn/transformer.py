@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from r2b.errors import ParameterError
+from r2b.sklearn.labels import publish, refuse_decimals
 from r2b.sklearn.options import require_sensitive, seed_of, solve, store
 
 LabelOutput = Literal["soft", "round", "sample"]
@@ -98,7 +99,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         y : array-like of shape (N,) or (N, L)
-            Classes, or probabilities: labels, or the scores of a model.
+            Classes, or probabilities: labels, or the scores of a model, one column per class.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
             Must be given.
         control_features : array-like of shape (N,) or (N, n_features), optional
@@ -115,11 +116,10 @@ class R2B(BaseEstimator):  # type: ignore[misc]
         InputError, ParameterError
         """
         self._check_output()
+        refuse_decimals(y)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         self.labels_ = labels
-        self.classes_, self.groups_, self.prices_ = labels.classes, labels.groups, labels.prices
-        self.certificate_, self.status_ = labels.certificate, labels.status
-        self.n_iter_ = len(labels.history)
+        publish(self, labels)
         return self
 
     def fit_transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
@@ -161,7 +161,8 @@ class R2B(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "labels_")
         self._check_output()
-        require_sensitive(sensitive_features, type(self).__name__)
+        require_sensitive(sensitive_features, type(self).__name__, "transform")
+        refuse_decimals(y)
         return self.labels_.transform(
             y,
             sensitive_features=sensitive_features,
