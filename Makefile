@@ -12,7 +12,7 @@ STAMP := $(VENV)/.r2b-installed
 RUN := "$(VENV)/bin/python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-scale bench-peers learners reproduce reproduce-quick lint lock clean
+.PHONY: help demo test bench bench-scale bench-peers learners reproduce reproduce-quick reference lint lock clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -44,6 +44,9 @@ reproduce: $(STAMP)  ## repeat the experiments of the paper at its own settings 
 
 reproduce-quick: $(STAMP)  ## repeat them at small settings (minutes)
 	@$(RUN) -m r2b.experiments all --quick
+
+reference: $(STAMP)  ## write the page that lists every public name
+	@$(RUN) scripts/make_reference_page.py
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) -m ruff check .

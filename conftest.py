@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 NEEDS = {
     "src/r2b/oracle/compiled.py": ["numba"],
+    "src/r2b/oracle/classes_compiled.py": ["numba"],
+    "src/r2b/solvers/balance_compiled.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/solvers/agreement.py": ["scipy"],
     "src/r2b/sklearn": ["sklearn"],

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import importlib.util
+import inspect
 import io
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"#\s*->\s*(.+)$")
@@ -104,7 +107,7 @@ def test_blocks_run_and_show_what_they_say(page: Path, tmp_path: Path, monkeypat
         run(block, names, page.name)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/how-it-works.md", "docs/file-format.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/messages.md", "docs/how-it-works.md", "docs/file-format.md"])
 def test_pages_have_blocks_to_run(name: str) -> None:
     blocks = blocks_of((ROOT / name).read_text(encoding="utf-8"))
     assert any(block.printed is not None or SHOWN.search(block.source) for block in blocks)
@@ -128,6 +131,18 @@ def test_a_wrong_page_is_seen(wrong: str) -> None:
 def test_a_right_page_passes() -> None:
     (block,) = blocks_of("```python\nx = 2\nx + 1  # -> 3\nprint(x, 3.1e-17)\n```\n\n```text\n2 9.9e-12\n```\n")
     run(block, {}, "page.md")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+def test_commands_run(name: str, tmp_path: Path) -> None:
+    text = FENCE.sub("", (ROOT / name).read_text(encoding="utf-8"))
+    commands = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^    (r2b .+)$", text, flags=re.MULTILINE)]
+    assert len(commands) >= 3
+    if importlib.util.find_spec("r2b") is None:
+        pytest.skip("commands run in a process of their own and need the package installed")
+    for command in [["datasets", "export", "adult", "people.csv"], *(each for each in commands if each != ["serve"])]:
+        done = subprocess.run([sys.executable, "-m", "r2b", *command], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, f"r2b {shlex.join(command)}\n{done.stderr}"
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -156,6 +171,14 @@ def test_every_room_has_its_paragraph() -> None:
     assert not [room for room in sorted(rooms) if f"**{room}**" not in text]
 
 
+def test_the_order_of_the_rooms_is_the_one_that_is_kept() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    manners = ast.parse((ROOT / "tests" / "test_manners.py").read_text(encoding="utf-8"))
+    kept = [node for node in manners.body if isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(node).startswith("ORDER ")]
+    order = [room for node in kept for room in ast.literal_eval(node.value) if not room.startswith("_")]
+    assert text.partition("in this order:")[2].partition("The order is")[0].split() == order
+
+
 def test_every_field_of_a_saved_file_is_documented(tmp_path: Path) -> None:
     import json
 
@@ -168,13 +191,44 @@ def test_every_field_of_a_saved_file_is_documented(tmp_path: Path) -> None:
     assert not [field for field in fields if f"`{field}`" not in text]
 
 
-def test_every_status_and_error_is_in_the_guide() -> None:
+def test_every_page_is_listed_on_the_first_one() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [page.name for page in PAGES if page.parent.name == "docs" and f"(docs/{page.name})" not in readme]
+
+
+def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
     import r2b
 
-    text = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    parameters = inspect.signature(r2b.debias).parameters
+    text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("guide.md", "constraints.md", "how-it-works.md"))
+    asked = set(re.findall(r"`(\w+)=", FENCE.sub("", text)))
+    assert {"families", "objective", "missing"} <= asked
+    assert not asked - set(parameters) - {"output", "random_state", "basis", "changes"}
+
+
+def test_prose_fits_the_width_of_the_sources() -> None:
+    names = (
+        "README",
+        "ARCHITECTURE",
+        "CONTRIBUTING",
+        "docs/guide",
+        "docs/messages",
+        "docs/constraints",
+        "docs/how-it-works",
+        "docs/reference",
+    )
+    lines = [(name, line) for name in names for line in FENCE.sub("", (ROOT / f"{name}.md").read_text(encoding="utf-8")).splitlines()]
+    assert not [(name, line) for name, line in lines if len(line) > 140 and not line.startswith("|")]
+
+
+def test_every_status_and_error_is_explained() -> None:
+    import r2b
+
+    text = (ROOT / "docs" / "messages.md").read_text(encoding="utf-8")
     errors = [name for name, kind in vars(r2b.errors).items() if isinstance(kind, type) and issubclass(kind, r2b.errors.R2BError)]
     assert not [status.value for status in r2b.Status if f"`{status.value}`" not in text]
     assert not [name for name in errors if f"`{name}`" not in text]
+    assert not [field.name for field in dataclasses.fields(r2b.Certificate) if f"`{field.name}`" not in text]
 
 
 @pytest.mark.parametrize("name", ["make_figures.py", "make_scale_page.py"])
