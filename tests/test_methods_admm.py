@@ -280,7 +280,11 @@ def test_merged_rows_give_the_answer_of_unmerged_ones():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tau": 0.0}, {"lam": 0.0}, {"max_rounds": 0}, {"max_rounds": 1.5}, {"tol": -1.0}, {"target": "any"}, {"binary": "qp"}]
+    "wrong",
+    [
+        *({"tau": 0.0}, {"lam": 0.0}, {"max_rounds": 0}, {"max_rounds": 1.5}, {"tol": -1.0}),
+        *({"target": "any"}, {"binary": "qp"}, {"random_state": -1}, {"random_state": "seed"}),
+    ],
 )
 def test_parameters_out_of_range_are_refused(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b.merge import Rows
-from r2b.methods.base import LabelMethod
+from r2b.methods.base import LabelMethod, checked_seed
 from r2b.methods.binary import Array, Floats, GroupedRows, answer, free_thresholds, pinned_thresholds
 from r2b.methods.rto import BinarySolver, Descent, at_least, box, one_of
 from r2b.parity import RangeBound
@@ -162,7 +162,7 @@ class R2B(LabelMethod):
         self.target: Target = one_of("target", target, ("free", "population"))
         self.binary: BinarySolver = one_of("binary", binary, ("exact", "sgd"))
         self.descent = Descent(steps, epochs, batch_size)
-        self.random_state = random_state
+        self.random_state = checked_seed(random_state)
 
     def _learn(self, rows: Rows) -> None:
         grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
