@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log, sqrt
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from r2b.inputs.integers import Array
 from r2b.intervals import group_sizes
 from r2b.merge import class_weights
 from r2b.metrics import means_of, parity_of_means
+from r2b.outputs.seeds import generator
 
 _SAME = 1e-12  # a permuted parity this near to the observed one is the same number summed in another order
 _LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
@@ -86,13 +88,14 @@ def sampling_level(
     >>> level.observed, level.quantiles[0.95] < 0.1, level.p_value < 0.01
     (0.5, True, True)
     """
-    if n_permutations < 1 or not all(0 <= q <= 1 for q in quantiles):
-        remedy = "Pass at least one permutation, and quantiles between 0 and 1."
+    whole = isinstance(n_permutations, Integral) and n_permutations >= 1
+    if not whole or not all(isinstance(q, Real) and 0 <= q <= 1 for q in quantiles):
+        remedy = "Pass a whole number of permutations, at least one, and quantiles between 0 and 1."
         raise ParameterError(f"There are {n_permutations} permutations and the quantiles {quantiles}.", remedy=remedy, quantiles=quantiles)
     data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
     means, weights = means_of(data)
     observed = parity_of_means(means, weights)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     # Unweighted classes are counts in a table, and a permutation is a draw of the table with its margins: no row is touched.
     counted = not data.labels.is_soft and data.weight is None and means.size <= data.n_rows <= _LARGEST_HYPERGEOMETRIC
     draws = parities_of_tables(class_weights(data), n_permutations, rng) if counted else parities_of_rows(data, n_permutations, rng)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral, Real
 from statistics import NormalDist
 from typing import Any, Literal, get_args
 
@@ -21,6 +22,7 @@ from r2b.inputs.integers import Array
 from r2b.inputs.probabilities import row_blocks
 from r2b.merge import class_weights
 from r2b.metrics import means_of
+from r2b.outputs.seeds import generator
 
 IntervalMethod = Literal["normal", "bootstrap"]
 
@@ -135,7 +137,7 @@ def bootstrap(sample: Sample, statistic: Callable[[Array], Array], *, n_boot: in
     >>> round(float(sizes.mean()), 1), round(float(sizes.var()))
     (4.0, 4)
     """
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     order = np.argsort(sample.cells, kind="stable")
     cells, counts, m = sample.cells[order], sample.counts[order], sample.columns.shape[1]
     replicates = max(1, min(n_boot, _BLOCK // max(1, sample.n_cells * m)))
@@ -357,11 +359,11 @@ def group_sizes(codes: Array, weight: Array | None, n_groups: int, repeats: Arra
 
 def check_choices(level: float, method: str, n_boot: int) -> None:
     """Refuse a level, method or number of resamples that has no meaning."""
-    if not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < level < 1:
         raise ParameterError(f"The level {level!r} is not between 0 and 1.", remedy="Pass a level such as 0.99.", level=level)
     options = get_args(IntervalMethod)
     if method not in options:
         remedy = f"Choose one of {', '.join(map(repr, options))}."
         raise ParameterError(f"The method {method!r} is not known.", remedy=remedy, method=method, options=options)
-    if method == "bootstrap" and n_boot < 2:
-        raise ParameterError(f"There are {n_boot} resamples.", remedy="Pass n_boot=1000 or more.", n_boot=n_boot)
+    if method == "bootstrap" and not (isinstance(n_boot, Integral) and n_boot >= 2):
+        raise ParameterError(f"There are {n_boot!r} resamples.", remedy="Pass a whole number, such as n_boot=1000, or more.", n_boot=n_boot)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from r2b.certificate import Certificate, certify
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
 from r2b.families import Families, Request, resolve
-from r2b.families.request import one_of
+from r2b.families.request import is_a, one_of
 from r2b.inputs import Dataset, Groups, Schema, read
 from r2b.merge import Extent, MergeChoice, Rows, merge
 from r2b.oracle import ClassOracle, MemoryOracle, Oracle, oracle_of
@@ -50,14 +50,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         positive = "Pass a number above 0, or leave it out for the default."
-        whole = "Pass a whole number, or leave it out for the default."
-        limit, threads = self.time_limit, self.threads
+        whole = "Pass a whole number of at least {}, or leave it out for the default."
+        limit, threads, called = self.time_limit, self.threads, self.progress
         checks = [
-            ("tol", isinstance(self.tol, Real) and 0 < float(self.tol) < math.inf, positive),
-            ("max_iter", isinstance(self.max_iter, Integral) and int(self.max_iter) >= 0, whole),
-            ("time_limit", limit is None or (isinstance(limit, Real) and float(limit) > 0), positive),
-            ("threads", threads is None or (isinstance(threads, Integral) and int(threads) >= 1), whole),
-            ("lam", isinstance(self.lam, (int, float, np.number)) and 0 < float(self.lam) < math.inf, _LAM),
+            ("tol", is_a(Real, self.tol) and 0 < float(self.tol) < math.inf, positive),
+            ("max_iter", is_a(Integral, self.max_iter) and int(self.max_iter) >= 0, whole.format(0)),
+            ("time_limit", limit is None or (is_a(Real, limit) and float(limit) > 0), positive),
+            ("threads", threads is None or (is_a(Integral, threads) and int(threads) >= 1), whole.format(1)),
+            ("lam", is_a(Real, self.lam) and 0 < float(self.lam) < math.inf, _LAM),
+            ("progress", called is None or callable(called), "Pass a function of one argument, which is called at every step."),
         ]
         for name, right, remedy in checks:
             if not right:
@@ -362,10 +363,10 @@ def _costs(costs: Any, names: list[Any]) -> Floats:
     if len(wrong):
         old, new = (int(place) for place in wrong[0])
         raise ParameterError(
-            f"It costs {table[old, new]} to turn class {old} into class {new}.",
+            f"It costs {table[old, new]} to turn class {names[old]!r} into class {names[new]!r}.",
             remedy="Keeping a label costs 0, and every change a finite amount above 0.",
-            old=old,
-            new=new,
+            old=names[old],
+            new=names[new],
             cost=float(table[old, new]),
         )
     table.flags.writeable = False
@@ -380,7 +381,7 @@ def _in_order(costs: Any, names: list[Any]) -> Any:
     if rows == columns == list(range(len(rows))) and names != rows:
         return costs
     for side, found in (("rows", rows), ("columns", columns)):
-        if sorted(map(str, found)) != sorted(map(str, names)):
+        if len(found) != len(names) or set(found) != set(names):
             raise ParameterError(
                 f"The {side} of costs are called {', '.join(map(repr, found[:10]))}, which are not the classes.",
                 remedy=f"Name every class once: {', '.join(map(repr, names[:10]))}{', ...' if len(names) > 10 else ''}.",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -53,6 +54,9 @@ def in_order(work: Callable[[slice], Result], parts: Sequence[slice], threads: i
         yield from pool.map(work, parts)
 
 
+_limiting = Lock()
+
+
 @cache
 def _controller() -> Any:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped, unused-ignore]
@@ -67,5 +71,14 @@ def one_blas_thread() -> Iterator[None]:
     Its matrices are small, or there is one per group and we spread the groups ourselves. A threaded BLAS gains nothing then, and where
     another process shares the cores its threads wait for each other: solves become ten times slower.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    # The limit is the process's. Of solves on several threads one sets it and takes it back; the others go along, and lose only speed should
+    # they last longer. Were each to restore what it found, the last would restore the limit itself, and the process would keep to one
+    # thread for good. The thread that set it must take it back: threadpoolctl heeds no other.
+    if not _limiting.acquire(blocking=False):
         yield
+        return
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limiting.release()

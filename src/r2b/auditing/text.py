@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from r2b.inputs.names import written
+
 if TYPE_CHECKING:
     from r2b.auditing.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
     from r2b.intervals import Interval
@@ -14,7 +16,8 @@ _SHOWN = 5
 def account(found: Audit) -> str:
     """Say in a few lines how far from parity the labels are, and how much of that is chance."""
     n_families = len(found.families) + len(found.continuous)
-    lines = [f"Audit: {found.n_rows:,} rows, {_many(len(found.classes), 'class', 'classes')}, {_many(n_families, 'family', 'families')}"]
+    sizes = (_many(found.n_rows, "row", "rows"), _many(len(found.classes), "class", "classes"), _many(n_families, "family", "families"))
+    lines = [f"Audit: {', '.join(sizes)}"]
     if found.families:
         worst = max(found.families, key=lambda family: family.parity)
         known = "" if worst.chance is None else f"; fair labels show {worst.chance.mean:.4f}"
@@ -29,7 +32,7 @@ def account(found: Audit) -> str:
         lines += _ranked(found)
     if found.absent:
         lines.append(f"  absent            {_many(len(found.absent), 'group', 'groups')} without rows in some stratum")
-        lines += [f"    {each.group} in {each.stratum}" for each in found.absent[:_SHOWN]]
+        lines += [f"    {written(each.group)} in {written(each.stratum)}" for each in found.absent[:_SHOWN]]
         if len(found.absent) > _SHOWN:
             lines.append(f"    and {len(found.absent) - _SHOWN} more")
     return "\n".join(lines)
@@ -37,7 +40,7 @@ def account(found: Audit) -> str:
 
 def _family(family: FamilyAudit) -> list[str]:
     lines = [
-        f"  {family.name or 'one attribute'} ({_many(len(family.groups), 'group', 'groups')}{_without(family.left_out)})",
+        f"  {written(family.name) or 'one attribute'} ({_many(len(family.groups), 'group', 'groups')}{_without(family.left_out)})",
         f"    parity          {family.parity:.4f}  ({_difference(family.largest)})",
         f"    to overall      {family.to_overall:.4f}; smallest ratio {family.ratio:.4f}",
     ]
@@ -45,9 +48,10 @@ def _family(family: FamilyAudit) -> list[str]:
 
 
 def _continuous(attribute: ContinuousAudit) -> list[str]:
+    of_class = f"of the variance of class {written(attribute.class_name)}, the most of any class"
     lines = [
-        f"  {attribute.name or 'one attribute'} (continuous{_without(attribute.left_out)})",
-        f"    explains        {100 * attribute.explained:.2f} % of the variance of class {attribute.class_name}, the most of any class",
+        f"  {written(attribute.name) or 'one attribute'} (continuous{_without(attribute.left_out)})",
+        f"    explains        {100 * attribute.explained:.2f} % {of_class}",
     ]
     return lines + _evidence(attribute.chance, attribute.interval)
 
@@ -67,18 +71,19 @@ def _ranked(found: Audit) -> list[str]:
 
 
 def _group(each: RankedGroup) -> str:
-    away = f"class {each.class_name} {each.mean:.4f} against {each.overall:.4f}, deviation {each.deviation:.4f}"
+    away = f"class {written(each.class_name)} {each.mean:.4f} against {each.overall:.4f}, deviation {each.deviation:.4f}"
     judged = "" if each.chance is None else f"; {'beyond' if each.beyond_chance else 'within'} chance (alone {each.chance.quantile:.4f})"
-    return f"    {each.group} ({_many(round(each.rows), 'row', 'rows')}): {away}{judged}"
+    return f"    {written(each.group)} ({_many(round(each.rows), 'row', 'rows')}): {away}{judged}"
 
 
 def _difference(each: Difference) -> str:
     (high, low), (more, less) = each.groups, each.means
-    return f"class {each.class_name}: {high} {more:.4f}, {low} {less:.4f}, difference {each.value:.4f}"
+    groups = f"{written(high)} {more:.4f}, {written(low)} {less:.4f}"
+    return f"class {written(each.class_name)}: {groups}, difference {each.value:.4f}"
 
 
 def _of(family: str) -> str:
-    return f", in {family}" if family else ""
+    return f", in {written(family)}" if family else ""
 
 
 def _without(left_out: int) -> str:

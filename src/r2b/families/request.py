@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -53,7 +54,8 @@ class Family:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns, as a tuple."""
-        return (self.columns,) if isinstance(self.columns, str) else tuple(str(name) for name in self.columns)
+        several = isinstance(self.columns, Iterable) and not isinstance(self.columns, str)
+        return tuple(str(name) for name in (self.columns if several else (self.columns,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +73,7 @@ class Request:
     names: Sequence[object] = field(default=())
 
     def __post_init__(self) -> None:
-        whole = (
-            isinstance(self.min_group_size, (int, np.integer)) and not isinstance(self.min_group_size, bool) and self.min_group_size >= 0
-        )
-        if not whole:
+        if not (is_a(Integral, self.min_group_size) and self.min_group_size >= 0):
             raise ParameterError(
                 f"min_group_size is {self.min_group_size!r}.",
                 remedy="Pass the fewest rows a group may have, such as 30; 0 accepts all.",
@@ -93,6 +92,17 @@ class Request:
                 remedy="Pass bound='target' as well, or leave the target out.",
                 bound=self.bound,
             )
+
+
+def is_a(kind: type, value: object) -> bool:
+    """Tell whether a value is a number of a kind; true and false are none, although Python counts them as 1 and 0.
+
+    Examples
+    --------
+    >>> is_a(Integral, np.int8(3)), is_a(Integral, True), is_a(Integral, 1.5)
+    (True, False, False)
+    """
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def one_of(name: str, value: object, options: Sequence[str]) -> None:
@@ -157,19 +167,24 @@ def _family(each: Any, sensitive: tuple[str, ...]) -> Family:
     if not right:
         raise ParameterError(
             f"A family is {each!r}, which names no columns.",
-            remedy=f"Name columns among {', '.join(map(repr, sensitive))}, such as [{sensitive[0]!r}], or pass a Family.",
+            remedy=_among(sensitive, f", such as [{sensitive[0]!r}], or pass a Family"),
             family=each,
         )
     return Family(tuple(str(name) for name in names))
 
 
+def _among(sensitive: tuple[str, ...], more: str = "") -> str:
+    if sensitive == ("",):
+        return "The one column has no name: leave families out, or name the column in a dictionary such as {'sex': column}."
+    return f"Name columns among {', '.join(map(repr, sensitive))}{more}."
+
+
 def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, str]) -> None:
-    there = ", ".join(map(repr, sensitive))
     names = family.names
     unknown = [name for name in names if name not in sensitive]
     if unknown or not names:
         fault = f"names the column {unknown[0]!r}, which sensitive_features does not have" if unknown else "has no columns"
-        raise ParameterError(f"A family {fault}.", remedy=f"Name columns among {there}.", family=names, columns=sensitive)
+        raise ParameterError(f"A family {fault}.", remedy=_among(sensitive), family=names, columns=sensitive)
     if len(set(names)) < len(names):
         raise ParameterError(f"The family {names} names a column twice.", remedy="Name each column once.", family=names)
     uncrossable = [name for name in names if kinds[name] != "categorical"]

@@ -168,7 +168,7 @@ class _Builder:
         small = np.flatnonzero(counts < fewest)
         if not len(small):
             return place, names
-        listed = ", ".join(f"{names[group]!r} ({int(counts[group])} rows)" for group in small[:5])
+        listed = ", ".join(f"{names[group]!r} ({int(counts[group])} row{'s' if counts[group] > 1 else ''})" for group in small[:5])
         if self.request.small_groups == "error":
             raise InputError(
                 f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}.",

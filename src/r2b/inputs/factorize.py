@@ -112,7 +112,9 @@ def _of_floats(array: Array, what: str) -> tuple[Array, Array]:
 
 def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
     codes, distinct, family = encode_objects(rows, what=what)
-    typed = np.array(distinct) if family in _DTYPE_KINDS else None
+    # NumPy drops zeros at the end of text, which would make two classes of one name.
+    cut = family == "str" and any(value.endswith("\0") for value in distinct)
+    typed = np.array(distinct) if family in _DTYPE_KINDS and not cut else None
     # NumPy makes floats or objects of integers that are too large, and objects of Python's own dates.
     return codes, typed if typed is not None and typed.dtype.kind in _DTYPE_KINDS[family] else _as_objects(distinct)
 

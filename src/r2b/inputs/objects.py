@@ -172,7 +172,7 @@ def mixed_error(what: str, *, rows: tuple[int, int], values: tuple[Any, Any], ty
     """Build the error for two rows whose values are of different types."""
     return MixedTypeError(
         f"In {what}, row {rows[0]} holds {values[0]!r} ({types[0]}) and row {rows[1]} holds {values[1]!r} ({types[1]}).",
-        remedy="Convert the column to one type, for example with astype(str).",
+        remedy="Convert the column to one type, for example with astype(str); a list with [str(value) for value in column].",
         column=what,
         rows=rows,
         values=values,

@@ -108,7 +108,7 @@ def _of_objects(array: Array, what: str, wording: Wording) -> Array:
             if isinstance(value, (str, bytes)):  # NumPy would read "0.5" as a number
                 raise TypeError
             numbers[place] = np.nan if is_missing(value) else value
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"In {what}, row {place[0]} holds {value!r}, which is not a probability.",
                 remedy=wording.numbers_needed,

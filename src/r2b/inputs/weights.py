@@ -98,6 +98,8 @@ def _number(row: int, value: Any) -> float:
         raise _not_a_number(row, value)
     try:
         return float(value)
+    except OverflowError:  # a whole number beyond what a float can hold
+        return float("inf")
     except (TypeError, ValueError) as error:
         raise _not_a_number(row, value) from error
 

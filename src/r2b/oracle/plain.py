@@ -66,7 +66,9 @@ def _add_by_group(sums: Floats, groups: Array, rows: Floats) -> None:
     if (groups[1:] < groups[:-1]).any():
         order = np.argsort(groups, kind="stable")
         groups, rows = groups[order], rows[order]
-    first = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
+    new = np.ones(len(groups), dtype=bool)
+    np.not_equal(groups[1:], groups[:-1], out=new[1:])
+    first = np.flatnonzero(new)
     sums[groups[first]] += np.add.reduceat(rows, first, axis=0)
 
 

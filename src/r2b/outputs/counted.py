@@ -19,6 +19,7 @@ from r2b.errors import InputError
 from r2b.inputs.integers import smallest_unsigned
 from r2b.outputs.keyed import BITS
 from r2b.outputs.rounding import round_table
+from r2b.outputs.seeds import generator
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -48,7 +49,7 @@ def whole_counts(counts: Array, channel: Floats, random_state: int) -> Integers:
     ndarray of shape (n_cells, n_classes, n_classes)
         Whole rows; every count of a cell is its fair value rounded up or down.
     """
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     return np.stack([round_table(mine[:, None] * distribution, rng) for mine, distribution in zip(counts, channel, strict=True)])
 
 

@@ -103,6 +103,10 @@ def _mixed(words: Words) -> Words:
 
 
 def _words(column: Any, name: str) -> Words:
+    if hasattr(column, "isna"):  # pandas turns whole numbers with gaps into decimals, polars as well
+        _refuse_missing(np.asarray(column.isna()), name)
+    if hasattr(column, "null_count") and not _is_arrow(column):
+        _refuse_missing(np.asarray(column.is_null().to_numpy()), name)
     values = _of_arrow(column, name) if _is_arrow(column) else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
     values = _of_objects(values) if values.dtype.kind == "O" else values
     kind = values.dtype.kind

@@ -14,6 +14,8 @@ from r2b.parity.epsilon import Epsilon, epsilon_per_class
 
 Floats = NDArray[np.float64]
 
+_FEW_GROUPS = 16  # up to which the balance is looked at from every kink to every group
+
 
 @dataclass(frozen=True, eq=False)
 class RangeBound:
@@ -70,7 +72,7 @@ class RangeBound:
         """Project ``means`` class by class in the norm weighted by ``weight``.
 
         Values above ``c + epsilon`` and below ``c`` are clipped, where c balances what is cut off above and below.
-        That balance is piecewise linear and decreasing in c, so one sort of its 2R kinks finds it.
+        That balance is piecewise linear and decreasing in c, so its values at its 2R kinks tell between which two it is 0.
         """
         level = self._levels(means, weight)
         equal = self.epsilon == 0
@@ -91,25 +93,46 @@ class RangeBound:
         return Sides(0.0 * one, self.epsilon, one, one, "free")
 
     def _levels(self, means: Floats, weight: Floats) -> Floats:
-        n_groups = len(means)
-        eps = np.where(np.isfinite(self.epsilon), self.epsilon, 2.0 + 2.0 * np.abs(means).max(initial=0.0))
-        kinks = np.concatenate([means - eps, means])
-        slope_change = np.repeat(np.concatenate([weight, -weight])[:, None], means.shape[1], axis=1)
-        order = np.argsort(kinks, axis=0, kind="stable")
-        kinks = np.take_along_axis(kinks, order, axis=0)
-        slopes = np.cumsum(np.take_along_axis(slope_change, order, axis=0), axis=0) - weight.sum()
-        start = weight @ (means - means.min(axis=0))
-        balance = start + np.concatenate([np.zeros((1, means.shape[1])), np.cumsum(slopes[:-1] * np.diff(kinks, axis=0), axis=0)])
-        # The first kink where the balance is no longer positive closes the piece that holds the root.
-        closing = np.clip((balance > 0).sum(axis=0), 1, 2 * n_groups - 1)
-        columns = np.arange(means.shape[1])
-        middle = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
+        eps = self.epsilon
+        if not np.isfinite(eps).all():
+            eps = np.where(np.isfinite(eps), eps, 2.0 + 2.0 * np.abs(means).max(initial=0.0))
+        middle = _middle_of_few(means, weight, eps) if len(means) <= _FEW_GROUPS else _middle_of_many(means, weight, eps)
         # Which values are cut is now known; the level that balances them is computed afresh, free of the sums' rounding.
         above, below = means > middle + eps, means < middle
         cut = weight @ (above | below)
         total = weight @ (np.where(above, means - eps, 0.0) + np.where(below, means, 0.0))
         level: Floats = np.where(cut > 0, total / np.where(cut > 0, cut, 1.0), middle)
         return level
+
+
+def _middle_of_few(means: Floats, weight: Floats, eps: Floats) -> Floats:
+    """Give a point inside the piece that holds the level, from the balance at every kink: a sort costs more calls than it saves sums."""
+    tops = means - eps
+    kinks = np.concatenate([tops, means])
+    here = kinks[:, None, :]
+    balance = weight @ (np.maximum(tops - here, 0.0) - np.maximum(here - means, 0.0))
+    lowest = kinks.min(axis=0)
+    # Where nothing is cut the balance is 0 from the first kink on.
+    left = np.maximum(np.where(balance > 0, kinks, -np.inf).max(axis=0), lowest)
+    right = np.where((balance > 0) | (kinks <= left), np.inf, kinks).min(axis=0)
+    middle: Floats = 0.5 * (left + np.where(np.isfinite(right), right, left))
+    return middle
+
+
+def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
+    """Give the same by one sort of the kinks."""
+    kinks = np.concatenate([means - eps, means])
+    slope_change = np.repeat(np.concatenate([weight, -weight])[:, None], means.shape[1], axis=1)
+    order = np.argsort(kinks, axis=0, kind="stable")
+    kinks = np.take_along_axis(kinks, order, axis=0)
+    slopes = np.cumsum(np.take_along_axis(slope_change, order, axis=0), axis=0) - weight.sum()
+    start = weight @ (means - means.min(axis=0))
+    balance = start + np.concatenate([np.zeros((1, means.shape[1])), np.cumsum(slopes[:-1] * np.diff(kinks, axis=0), axis=0)])
+    # The first kink where the balance is no longer positive closes the piece that holds the root.
+    closing = np.clip((balance > 0).sum(axis=0), 1, len(kinks) - 1)
+    columns = np.arange(means.shape[1])
+    middle: Floats = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
+    return middle
 
 
 @dataclass(frozen=True, eq=False)

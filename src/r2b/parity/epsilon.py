@@ -32,6 +32,7 @@ def epsilon_per_class(epsilon: Epsilon, n_classes: int, names: Sequence[object] 
             epsilon=value,
             class_index=int(wrong[0]),
         )
+    values += 0.0  # a negative zero would be written as one
     values.flags.writeable = False
     return values
 
@@ -45,7 +46,7 @@ def numbers_per_class(what: str, given: Epsilon, n_classes: int, names: Sequence
         given = _by_name(what, given, list(range(n_classes)) if names is None else list(names))
     try:
         values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(
             f"{what} is {given!r}, which is not a number.",
             remedy="Pass one number such as 0.01, or one per class.",
@@ -76,8 +77,9 @@ def _where(given: Epsilon, place: int, names: Sequence[object] | None) -> str:
 
 
 def _by_name(what: str, given: Mapping[Any, float], names: list[Any]) -> list[float]:
+    known = set(names)
     missing = [name for name in names if name not in given]
-    unknown = [name for name in given if name not in names]
+    unknown = [name for name in given if name not in known]
     if missing or unknown:
         fault = f"has no value for class {missing[0]!r}" if missing else f"names {unknown[0]!r}, which is not a class"
         raise ParameterError(

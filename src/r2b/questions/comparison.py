@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from r2b.certificate import PROVEN
 from r2b.errors import ParameterError
+from r2b.inputs import Dataset
+from r2b.inputs.names import written
 from r2b.questions.opening import job_of
 from r2b.solution import FairLabels
 
 Floats = NDArray[np.float64]
+
+_PART = 1 << 20  # entries of fair labels that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,10 @@ class Comparison:
 
     def meets(self, name: str, other: str) -> bool:
         """Tell whether the optimum of one choice also does what another asks."""
+        for each in (name, other):
+            if each not in self.labels:
+                named = ", ".join(map(repr, self.names))
+                raise ParameterError(f"There is no choice called {each!r}.", remedy=f"Name one of {named}.", name=each)
         return bool(self.violation[self.names.index(name), self.names.index(other)] <= PROVEN)
 
     def __repr__(self) -> str:
@@ -51,13 +59,14 @@ class Comparison:
         return str(import_module("r2b.report.notebook").comparison_html(self))
 
     def __str__(self) -> str:
-        width = max(len(name) for name in self.names)
+        shown = {name: written(name) for name in self.names}
+        width = max(map(len, shown.values()))
         lines = [f"{'':{width}}    parity  squared distance  expected changes  proven  also meets"]
         for name, fair in self.labels.items():
             proof, others = fair.certificate, [other for other in self.names if other != name and self.meets(name, other)]
             share, proven = f"{100 * proof.expected_changes:.2f} %", "yes" if fair.status.ok else "no"
-            also = ", ".join(others) or "none"
-            lines.append(f"{name:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}")
+            also = ", ".join(shown[other] for other in others) or "none"
+            lines.append(f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}")
         return "\n".join(lines)
 
 
@@ -69,7 +78,8 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
     y, sensitive_features
         As for :func:`r2b.debias`.
     choices : mapping of str to mapping
-        For each choice a name and its options of :func:`r2b.debias`, such as ``{"bound": "ratio", "epsilon": 0.2}``.
+        For each choice a name and its options of :func:`r2b.debias`, such as ``{"bound": "ratio", "epsilon": 0.2}``. They may have
+        sensitive and control features of their own: parity by sex, say, and whether it also brings parity by race.
     **options
         Options of :func:`r2b.debias` that all choices share.
 
@@ -80,7 +90,7 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
     Raises
     ------
     ParameterError
-        No choices, or an option that does not exist.
+        No choices, two of one name, or an option that does not exist.
 
     Examples
     --------
@@ -97,12 +107,45 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
             remedy="Name at least one, such as {'strict': {'epsilon': 0.0}, 'four fifths': {'bound': 'ratio', 'epsilon': 0.2}}.",
             choices=choices,
         )
+    for name, choice in choices.items():
+        if not isinstance(choice, Mapping):
+            raise ParameterError(
+                f"The choice {name!r} is {choice!r}.", remedy=f"Name its options: {{{name!r}: {{'epsilon': 0.01}}}}.", choice=choice
+            )
+    if len({str(name) for name in choices}) < len(choices):  # 1 and "1" are two keys and one name
+        raise ParameterError(
+            f"Two of the choices {', '.join(map(repr, choices))} have one name.",
+            remedy="Give every choice a name of its own, as text.",
+            choices=list(choices),
+        )
     jobs = {str(name): job_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
     labels = {name: job.solve(stacklevel=3) for name, job in jobs.items()}
     violation = np.zeros((len(jobs), len(jobs)))
     for row, (name, job) in enumerate(jobs.items()):
-        cells = job.cell_means(labels[name])
+        own = job.cell_means(labels[name])
         for column, other in enumerate(jobs.values()):
+            cells = own if _same_cells(job.dataset, other.dataset) else _means_by(other.dataset, labels[name])
             violation[row, column] = other.parity.violation(other.parity.means(cells))
     violation.flags.writeable = False
     return Comparison(labels, violation)
+
+
+def _same_cells(one: Dataset, other: Dataset) -> bool:
+    """Tell whether the rows of two readings of a table are in the same cells, with the same weights."""
+    if one.n_groups != other.n_groups or (one.weight is None) != (other.weight is None):
+        return False
+    weighted = one.weight is None or other.weight is None or np.array_equal(one.weight, other.weight)
+    return weighted and np.array_equal(one.groups.codes, other.groups.codes)
+
+
+def _means_by(data: Dataset, fair: FairLabels) -> Floats:
+    """Give the means of fair labels over cells that they were not made for."""
+    sums, total, start = np.zeros((data.n_groups, data.n_classes)), np.zeros(data.n_groups), 0
+    for block in fair.iter_soft(max(1, _PART // data.n_classes)):
+        part = slice(start, start + len(block))
+        weight = np.ones(len(block)) if data.weight is None else data.weight[part]
+        np.add.at(sums, data.groups.codes[part], block * weight[:, None])
+        np.add.at(total, data.groups.codes[part], weight)
+        start += len(block)
+    means: Floats = sums / np.where(total > 0, total, 1.0)[:, None]
+    return means

@@ -94,7 +94,10 @@ class Frontier(Sequence[Point]):
         return np.array([fair.certificate.parity for fair in self.labels])
 
     def __repr__(self) -> str:
-        return f"<Frontier: {len(self)} points, epsilon {self.epsilon.min():.4g} to {self.epsilon.max():.4g}>"
+        if not len(self):
+            return "<Frontier: no points>"
+        points = f"{len(self)} point{'s' if len(self) > 1 else ''}"
+        return f"<Frontier: {points}, epsilon {self.epsilon.min():.4g} to {self.epsilon.max():.4g}>"
 
     def _repr_html_(self) -> str:
         from importlib import import_module
@@ -182,9 +185,11 @@ def _path(job: Job, epsilons: int | ArrayLike) -> Floats:
         if epsilons < 1:
             raise ParameterError(f"epsilons is {epsilons}.", remedy=remedy, epsilons=epsilons)
         return np.linspace(0.0, fair_as_they_are(job), int(epsilons))
+    if isinstance(epsilons, bool):
+        raise ParameterError(f"epsilons is {epsilons}.", remedy=remedy, epsilons=epsilons)
     try:
         path = np.sort(np.array(epsilons, dtype=np.float64).ravel())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"epsilons is {epsilons!r}, which are not numbers.", remedy=remedy, epsilons=epsilons) from None
     if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from r2b.lanes import parts_of
 
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+_PART = 1 << 20  # flows that are looked at together
 _NOTHING = 1e-9  # of the weight: a flow this small is rounding
 
 
@@ -53,16 +58,48 @@ def largest_changes(channel: Floats, weights: Floats, groups: NDArray[Any], clas
     >>> largest_changes(channel, np.array([[8.0, 2.0]]), np.array(["all"]), np.array(["no", "yes"]), 1)[0].weight
     2.0
     """
-    flow = channel * weights[:, :, None]
-    np.einsum("skk->sk", flow)[:] = 0.0
-    order = np.argsort(-flow, axis=None, kind="stable")[:n]
-    changes = []
-    for group, old, new in zip(*np.unravel_index(order, flow.shape), strict=True):
-        weight = float(flow[group, old, new])
-        if weight > _NOTHING * float(weights.sum()):
-            share = weight / float(weights[group, old])
-            changes.append(Change(groups.tolist()[group], classes.tolist()[old], classes.tolist()[new], weight, share))
-    return changes
+    return heaviest_flows(lambda cells, labels: channel[cells, labels], weights, groups, classes, n)
+
+
+def heaviest_flows(
+    answers: Callable[[Places, Places], Floats], weights: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
+) -> list[Change]:
+    """List the ``n`` heaviest flows, without the answers of all groups and classes at once: they can be more than memory holds.
+
+    Parameters
+    ----------
+    answers : callable
+        From groups and old classes, arrays of shape (m,), to the distributions of their new classes, of shape (m, n_classes).
+    weights, groups, classes, n
+        As for :func:`largest_changes`.
+    """
+    pairs, n_classes = np.nonzero(weights), len(classes)
+    flows, places = np.zeros(0), np.zeros(0, dtype=np.int64)
+    for part in parts_of(len(pairs[0]), max(1, _PART // n_classes)):
+        cells, old = pairs[0][part], pairs[1][part]
+        flow = answers(cells, old) * weights[cells, old][:, None]
+        flow[np.arange(len(old)), old] = 0.0
+        # The earliest of equal ones first: earlier parts stand before this one, and sorting is stable.
+        flows = np.concatenate([flows, flow.ravel()])
+        places = np.concatenate([places, np.arange(flow.size) + part.start * n_classes])
+        kept = np.flatnonzero(flows > _NOTHING * float(weights.sum()))
+        if 0 < n < len(kept):
+            least = np.partition(flows[kept], len(kept) - n)[len(kept) - n]
+            kept = kept[flows[kept] >= least]
+        kept = kept[np.argsort(-flows[kept], kind="stable")[: max(n, 0)]]
+        flows, places = flows[kept], places[kept]
+    found = []
+    for weight, place in zip(flows.tolist(), places.tolist(), strict=True):
+        pair, new = divmod(place, n_classes)
+        cell, old_class = int(pairs[0][pair]), int(pairs[1][pair])
+        names = _named(groups, cell), _named(classes, old_class), _named(classes, new)
+        found.append(Change(*names, weight, weight / float(weights[cell, old_class])))
+    return found
+
+
+def _named(names: NDArray[Any], place: int) -> Any:
+    """Give one name as a Python value."""
+    return names[place : place + 1].tolist()[0]
 
 
 @dataclass(frozen=True)
@@ -108,11 +145,11 @@ def dearest_constraints(
     [ConstraintCost(family='sex', group='m', label='no', price=-0.1, rate=0.09...)]
     """
     rate = np.abs(prices) * share[:, None]
-    order = np.argsort(-rate, axis=None, kind="stable")[:n]
+    order = np.argsort(-rate, axis=None, kind="stable")[: max(n, 0)]
     found = []
     for group, label in zip(*np.unravel_index(order, rate.shape), strict=True):
         if rate[group, label] > 0:
             family = next(name for name, mine in families if mine.start <= group < mine.stop)
-            names = groups.tolist()[group], classes.tolist()[label]
+            names = _named(groups, int(group)), _named(classes, int(label))
             found.append(ConstraintCost(family, *names, float(prices[group, label]), float(rate[group, label])))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -15,11 +16,14 @@ from r2b.certificate import Certificate
 from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 from r2b.families import Families
 from r2b.inputs import Dataset, Schema
+from r2b.inputs.arrival import Column, recognise
 from r2b.inputs.layout import Layout
+from r2b.inputs.vocabulary import column_of
 from r2b.merge import class_weights
 from r2b.outputs.keyed import draws_of, key_words
+from r2b.outputs.seeds import generator
 from r2b.solution.alignment import take_rows, with_row_labels
-from r2b.solution.changes import Change, ConstraintCost, dearest_constraints, largest_changes
+from r2b.solution.changes import Change, ConstraintCost, dearest_constraints, heaviest_flows
 from r2b.solution.response import Response
 from r2b.solution.rows import FairRows
 from r2b.solution.text import account
@@ -147,7 +151,13 @@ class FairLabels:
 
     def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
-        return self._rows().blocks(max(1, int(block_rows)), _floating(dtype))
+        if not isinstance(block_rows, Integral) or block_rows < 1:
+            raise ParameterError(
+                f"block_rows is {block_rows!r}.",
+                remedy="Pass how many rows a block has, a whole number of at least 1.",
+                block_rows=block_rows,
+            )
+        return self._rows().blocks(int(block_rows), _floating(dtype))
 
     def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Draw one class per row from its distribution; parity holds in expectation.
@@ -168,7 +178,7 @@ class FairLabels:
             Of the kind and dtype of the labels that came in.
         """
         rows = self._rows()
-        codes = rows.sample(np.random.default_rng(random_state)) if key is None else rows.sample_by(_draws(key, random_state, rows))
+        codes = rows.sample(generator(random_state)) if key is None else rows.sample_by(_draws(key, random_state, rows))
         return self.schema.classes.decode(codes)
 
     @property
@@ -204,7 +214,7 @@ class FairLabels:
         if key is not None:
             draws = _draws(key, random_state, rows)
             return self.schema.classes.decode(rows.round_by(draws, random_state))  # type: ignore[arg-type]
-        return self.schema.classes.decode(rows.round(np.random.default_rng(random_state)))
+        return self.schema.classes.decode(rows.round(generator(random_state)))
 
     def expand(self, X: Any = None) -> tuple[Any, Any, Floats]:
         """Repeat each row for its classes of positive probability, with weights: exact parity for any learner with ``sample_weight``.
@@ -280,15 +290,15 @@ class FairLabels:
             return rows.matrix(np.float64)
         if output == "expand":
             return self._expanded(rows, None)
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         return data.labels.vocabulary.decode(rows.round(rng) if output == "round" else rows.sample(rng))
 
     def largest_changes(self, n: int = 10) -> list[Change]:
         """List the heaviest flows from an old to a new label; for class labels only."""
-        data = self._rows().dataset
-        if data.labels.is_soft:
+        rows = self._rows()
+        if rows.dataset.labels.is_soft or rows.unchanged:
             return []
-        return largest_changes(self.channel, class_weights(data), self.cells, self.classes, n)
+        return heaviest_flows(rows.answers, class_weights(rows.dataset), self.cells, self.classes, n)
 
     def dearest_constraints(self, n: int = 10) -> list[ConstraintCost]:
         """List the groups and classes whose means cost most to hold."""
@@ -314,8 +324,10 @@ class FairLabels:
 
 
 def _draws(key: Any, random_state: Any, rows: FairRows) -> NDArray[np.int64]:
-    several = isinstance(key, (list, tuple)) and len(key) > 0 and not isinstance(key[0], (str, bytes, int, np.generic))
-    columns = list(key) if several else [key]
+    several = isinstance(key, (list, tuple)) and len(key) > 0 and hasattr(key[0], "__len__") and not isinstance(key[0], (str, bytes))
+    found = recognise(key, what="key") if not several else None
+    handed = [column_of(each, what="key") for each in key] if found is None else [found] if isinstance(found, Column) else found.columns
+    columns = [column.native for column in handed]
     lengths = {len(column) for column in columns}
     if lengths != {rows.dataset.n_rows}:
         raise LengthError(
@@ -327,7 +339,12 @@ def _draws(key: Any, random_state: Any, rows: FairRows) -> NDArray[np.int64]:
 
 
 def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:
-    wanted = np.dtype(np.float64 if dtype is None else dtype)
+    try:
+        wanted = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise ParameterError(
+            f"dtype is {dtype!r}.", remedy="Pass a floating-point dtype of NumPy, such as 'float32'.", dtype=dtype
+        ) from None
     if wanted.kind != "f":
         raise ParameterError(
             f"Probabilities as {wanted} would be cut to whole numbers.",

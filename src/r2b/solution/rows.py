@@ -181,10 +181,14 @@ class FairRows:
 
     def _answers(self, codes: NDArray[np.int64]) -> Array:
         """Give the new labels for some pairs of cell and class, coded as by ``joint_codes``."""
-        n_classes = self.dataset.n_classes
-        cells, classes = np.divmod(codes, n_classes)
-        one_hot = np.zeros((len(codes), n_classes))
-        one_hot[np.arange(len(codes)), classes] = 1.0
+        return self.answers(*np.divmod(codes, self.dataset.n_classes))
+
+    def answers(self, cells: Array, classes: Array) -> Array:
+        """Give the new labels of rows of these cells and classes."""
+        if self.response.table is not None:
+            return np.asarray(self.response.table[cells, classes])
+        one_hot = np.zeros((len(cells), self.dataset.n_classes))
+        one_hot[np.arange(len(cells)), classes] = 1.0
         return self.response.of_rows(one_hot, cells)
 
     def _coded_parts(self) -> Iterator[tuple[Array, Array, Array]]:
@@ -219,13 +223,18 @@ class FairRows:
         return rows, codes, weights
 
     def sampling_variance(self) -> tuple[Floats, float]:
-        """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight."""
+        """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight.
+
+        Both in units of the heaviest row.
+        """
         data = self.dataset
         variance = np.zeros((data.n_groups, data.n_classes))
         total = 0.0
+        # In units of the heaviest row: squares of very large or small weights leave the range of floating point.
+        weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
         if not data.labels.is_soft and not self._by_table:
             for mine, index, table in self._coded_parts():
-                weight = np.ones(len(mine)) if data.weight is None else data.weight[mine]
+                weight = weights[mine]
                 squares = np.bincount(index, weight**2, minlength=len(table))
                 cells = np.empty(len(table), np.intp)
                 cells[index] = data.groups.codes[mine]
@@ -234,7 +243,7 @@ class FairRows:
             return variance, total
         for start, block in self._numbered_blocks():
             codes = data.groups.codes[start : start + len(block)]
-            weight = np.ones(len(block)) if data.weight is None else data.weight[start : start + len(block)]
+            weight = weights[start : start + len(block)]
             np.add.at(variance, codes, (weight**2)[:, None] * block * (1.0 - block))
             total += float(weight.sum())
         return variance, total

@@ -52,9 +52,12 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         with open(beside, "x", encoding="utf-8") as file:
             json.dump(content, file, default=_plain, allow_nan=False)
         os.replace(beside, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(beside)
+        if isinstance(error, OSError) and error.filename is not None:
+            # The file beside it is nobody's business but ours.
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         raise
 
 

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from r2b.inputs.names import written
+
 if TYPE_CHECKING:
     from r2b.certificate import Certificate
+    from r2b.solution.changes import Change
     from r2b.solution.labels import FairLabels
 
 _SHOWN = 5
@@ -17,10 +20,9 @@ _SHOWN_FAMILIES = 12
 def account(fair: FairLabels) -> str:
     """Say in a few lines what was done, what holds and what it cost."""
     proof = fair.certificate
-    n_classes, n_groups = len(fair.classes), len(fair.groups)
-    rows = "" if fair.dataset is None else f"{fair.dataset.n_rows:,} rows, "
+    rows = "" if fair.dataset is None else f"{fair.dataset.n_rows:,} row{'s' if fair.dataset.n_rows > 1 else ''}, "
     lines = [
-        f"Fair labels: {rows}{n_classes} classes, {n_groups} group{'s' if n_groups > 1 else ''}",
+        f"Fair labels: {rows}{len(fair.classes):,} classes, {len(fair.groups):,} group{'s' if len(fair.groups) > 1 else ''}",
         f"  status            {fair.status.value}. {fair.status.advice}",
         f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{_plain_bound(proof)}",
         *_families(proof),
@@ -32,8 +34,14 @@ def account(fair: FairLabels) -> str:
     changes = [] if fair.dataset is None else fair.largest_changes(_SHOWN)
     if changes:
         lines.append("  largest changes")
-        lines += [f"    {c.group}: {c.old} -> {c.new}, {c.weight:,.1f} rows ({100 * c.share:.1f} % of that cell)" for c in changes]
+        lines += [_change(change) for change in changes]
     return "\n".join(lines)
+
+
+def _change(c: Change) -> str:
+    # Flows between many classes are far smaller than a row each.
+    moved = f"{c.weight:,.1f}" if c.weight >= 0.05 else f"{c.weight:.2g}"
+    return f"    {written(c.group)}: {written(c.old)} -> {written(c.new)}, {moved} rows ({100 * c.share:.1f} % of that cell)"
 
 
 _MEASURES = {
@@ -62,7 +70,7 @@ def _families(proof: Certificate) -> list[str]:
     for family in shown:
         before, after = float(family.measure_before.max()), float(family.measure.max())
         bound = f"{_MEASURES[family.bound]} {before:.4f} -> {after:.4f}  (epsilon {_bound(family.epsilon)})"
-        lines.append(f"    {family.name}: {bound}")
+        lines.append(f"    {written(family.name)}: {bound}")
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
 
@@ -72,7 +80,7 @@ def _notes(fair: FairLabels) -> list[str]:
     if families.left_out > 0:
         notes.append(f"  left out          {100 * families.left_out:.2f} % of the weight is in no group and keeps its labels")
     if families.absent:
-        named = "; ".join(f"{each.group} in {each.stratum}" for each in families.absent[:_SHOWN])
+        named = "; ".join(f"{written(each.group)} in {written(each.stratum)}" for each in families.absent[:_SHOWN])
         more = len(families.absent) - _SHOWN
         notes.append(f"  absent            {named}{f' and {more} more' if more > 0 else ''}")
     return notes

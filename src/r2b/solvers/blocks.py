@@ -29,10 +29,13 @@ def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
 
 
 def _inverses(blocks: Floats) -> Floats:
-    return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), groups_in_parts(*blocks.shape[:2]))))
+    parts = groups_in_parts(*blocks.shape[:2])
+    if len(parts) == 1:  # small systems are solved by the thousand: what a pool would cost them counts
+        return np.asarray(np.linalg.inv(blocks))
+    return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), parts)))
 
 
-def _products(blocks: Floats, vectors: Floats) -> Floats:
+def products(blocks: Floats, vectors: Floats) -> Floats:
     """Multiply each group's block by its vector; as a product of matrices, which is several times faster than einsum here."""
     products: Floats = np.matmul(blocks, vectors[:, :, None])[:, :, 0]
     return products
@@ -54,7 +57,8 @@ class LevelSystem:
     def __init__(
         self, blocks: Floats, free: NDArray[np.bool_], weight: Floats, slope: Floats | None = None, corner: Floats | None = None
     ) -> None:
-        if not free.all():
+        self.all_free = bool(free.all())
+        if not self.all_free:
             blocks *= free[:, :, None]
             blocks *= free[:, None, :]
             np.einsum("skk->sk", blocks)[~free] = 1.0
@@ -64,8 +68,9 @@ class LevelSystem:
         self.weight = weight
         self.slope, self.corner = slope, corner
         self.unused = ~free.any(axis=0) if slope is None else ~(free & (slope != 0)).any(axis=0)
-        apart = self.inverse if free.all() else self.inverse * (free[:, :, None] & free[:, None, :])
-        schur = np.tensordot(weight, apart if slope is None else apart * slope[:, :, None] * slope[:, None, :], axes=1)
+        apart = self.inverse if self.all_free else self.inverse * (free[:, :, None] & free[:, None, :])
+        apart = apart if slope is None else apart * slope[:, :, None] * slope[:, None, :]
+        schur = (weight @ apart.reshape(len(weight), -1)).reshape(blocks.shape[1:])
         if corner is not None:
             np.einsum("kk->k", schur)[:] += corner
         schur[self.unused, self.unused] = 1.0
@@ -81,7 +86,7 @@ class LevelSystem:
         # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
         for _ in range(_REFINEMENTS):
             missing = balance - self._added(d) - (0.0 if self.corner is None else self.corner * levels)
-            more, lift = self._solve(right + self._sloped(levels) - _products(self.blocks, d), missing)
+            more, lift = self._solve(right + self._sloped(levels) - products(self.blocks, d), missing)
             d, levels = d + more, levels + lift
         return d, levels
 
@@ -89,7 +94,7 @@ class LevelSystem:
         own = self._apply(right)
         missing = np.where(self.unused, 0.0, balance - self._added(own))
         levels: Floats = self.levels @ missing
-        return own + self._apply(np.broadcast_to(self._sloped(levels), right.shape)), levels
+        return own + self._apply(self._sloped(levels)), levels
 
     def _sloped(self, levels: Floats) -> Floats:
         return levels if self.slope is None else self.slope * levels
@@ -99,4 +104,6 @@ class LevelSystem:
         return added
 
     def _apply(self, right: Floats) -> Floats:
-        return _products(self.inverse, np.where(self.free, right, 0.0)) * self.free
+        if self.all_free:
+            return products(self.inverse, np.broadcast_to(right, self.free.shape) if right.ndim == 1 else right)
+        return products(self.inverse, np.where(self.free, right, 0.0)) * self.free

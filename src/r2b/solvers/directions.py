@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from r2b.oracle import Oracle, folded_curvature
 from r2b.parity import Parity, Projected
-from r2b.solvers.blocks import LevelSystem
+from r2b.solvers.blocks import LevelSystem, products
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def _by_levels(curvature: Floats, target: Projected, gap: Floats, prices: Floats
     held = np.where(clipped, 0.0, -prices)
     blocks = curvature.copy()
     np.einsum("skk->sk", blocks)[:] += damping
-    right = gap - np.einsum("skl,sl->sk", curvature, held)
+    right = gap - products(curvature, held)
     balance = gamma * (share @ np.where(clipped, gap, 0.0))
     return LevelSystem(blocks, clipped, share).solve(right, balance) + held
 

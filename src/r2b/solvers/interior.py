@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.problem import Problem
-from r2b.solvers.blocks import LevelSystem
+from r2b.solvers.blocks import LevelSystem, products
 from r2b.solvers.central import FACE_DAMPING, REGULARISATION, RELEASES, SHY, CentralPath, InteriorState
 from r2b.solvers.rows import RowGaps, RowPoint, RowSystem, longest
 
@@ -51,6 +51,7 @@ class Interior(CentralPath[Point, Infeasibility]):
         self.share = problem.parity.share
         self.band = np.broadcast_to(self.epsilon > 0, (problem.n_groups, problem.n_classes))
         self.width = np.where(self.epsilon > 0, self.epsilon, 1.0)
+        self.banded = bool(self.band.all())
         self.mass = problem.n_classes + 2.0 * float(self.share @ self.band.sum(axis=1))
 
     def start(self, prices: Floats) -> InteriorState[Point, Infeasibility]:
@@ -78,7 +79,7 @@ class Interior(CentralPath[Point, Infeasibility]):
         for _ in range(RELEASES):
             clipped = upper | lower | ~self.band
             held = np.where(clipped, 0.0, -prices)
-            right = means - np.where(upper, self.epsilon, 0.0) - np.einsum("skl,sl->sk", blocks, held)
+            right = means - np.where(upper, self.epsilon, 0.0) - products(blocks, held)
             exact = prices + held + LevelSystem(blocks.copy(), clipped, self.share).solve(right, -self.share @ (prices + held))
             yield exact
             # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
@@ -106,7 +107,7 @@ class Interior(CentralPath[Point, Infeasibility]):
 
     def reach(self, here: Point, d: Point) -> float:
         """Largest step along a direction that keeps everything positive, at most a little over 1."""
-        band = self.band
+        band = slice(None) if self.banded else self.band
         limits = [longest(here.a[band], d.a[band]), longest((self.width - here.a)[band], -d.a[band])]
         limits += [longest(here.p[band], d.p[band]), longest(here.q[band], d.q[band])]
         return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)

@@ -23,6 +23,7 @@ _SERVES = 0.1  # a step with an old estimate of the curvature must gain this muc
 _AHEAD = 10  # steps on a sample before all rows are asked again
 _FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
 _BEYOND = 1e-6  # by how much a lower bound must exceed what any labels cost to count as proof that none are allowed
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of sums of many terms
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -191,13 +192,16 @@ class Newton:
         settled = parity.settle(prices)
         unpaid = parity.support(settled) - parity.product(settled, means)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping, infeasible=self._proves_infeasible(merit))
+        infeasible = self._proves_infeasible(prices, merit)
+        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping, infeasible=infeasible)
 
-    def _proves_infeasible(self, merit: float) -> bool:
+    def _proves_infeasible(self, prices: Floats, merit: float) -> bool:
         # Minus the envelope bounds the optimum from below, and no labels at all cost more than lam / 2 and the dearest change: beyond that
         # none are allowed, and prices would only grow until they leave floating point.
         most = 0.5 * self.lam + self.dearest
-        return -merit > most * (1.0 + _BEYOND) + _BEYOND
+        # What is projected is of the size of the prices over gamma, and its rounding is multiplied by the prices.
+        largest = float(np.abs(prices).max())
+        return -merit > most * (1.0 + _BEYOND) + _BEYOND + _ROUNDING * largest * (1.0 + largest / self.gamma)
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         assert state.curvature is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -15,7 +16,7 @@ from r2b.lanes import one_blas_thread
 from r2b.merge import Extent
 from r2b.oracle import ClassOracle, Oracle
 from r2b.problem import Problem
-from r2b.solvers.central import CentralPath
+from r2b.solvers.central import CentralPath, InteriorState
 from r2b.solvers.driver import Limits, Outcome, Stage, run
 from r2b.solvers.elimination import layout_of
 from r2b.solvers.general import GeneralInterior
@@ -29,6 +30,9 @@ _PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems ne
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
+_EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
+_LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
+_ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
@@ -59,6 +63,8 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     for attempt in attempts:
         yield from attempt
     yield Stage(newton, tol, 10_000)
+    if _net_fits(problem):
+        yield from _by_closing(problem, newton, tol)
 
 
 def _by_structure(problem: Problem, oracle: Oracle) -> bool:
@@ -81,13 +87,65 @@ def _by_thresholds(problem: Problem, oracle: Oracle, newton: Newton, tol: float,
 
 def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
     interior = begin()  # only now: it keeps copies of the rows
-    yield Stage(interior, 0.0, 100, final=False)
+    yield Stage(_Ahead(interior, newton, _EXACT * tol), 0.0, 100, final=False)
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
         yield Stage(newton, tol, _POLISH)
     else:
         yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ahead:
+    """An interior point that looks ahead: where its products tell the face of the answer, the prices on it end the path early.
+
+    A look costs half a step, and four steps or more are left when it succeeds.
+
+    Attributes
+    ----------
+    interior : CentralPath
+    newton : Newton
+        Judges the prices.
+    tol : float
+        Residual at which they are the answer.
+    """
+
+    interior: CentralPath[Any, Any]
+    newton: Newton
+    tol: float
+    name: str = "interior"
+
+    def start(self, prices: Floats) -> InteriorState[Any, Any]:
+        """Start the path."""
+        return self.interior.start(prices)
+
+    def step(self, state: InteriorState[Any, Any]) -> InteriorState[Any, Any]:
+        """Take a step, and look ahead."""
+        new = self.interior.step(state)
+        if new.stalled or new.complementarity > _LOOK:
+            return new
+        with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
+            found = self.newton.start(next(self.interior.at_face(new)))
+            if self.tol < found.residual <= _LOOK:  # the right face, damped: one step undoes what the damping left
+                found = self.newton.step(found)
+            if found.residual <= self.tol:
+                return replace(new, prices=found.prices, residual=found.residual, stalled=True)
+        return new
+
+
+def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
+    """Close bounds that are all but closed, which leaves no band to get lost in, and go on from the answer."""
+    widths = np.concatenate([member.bound.epsilon for member in problem.parity.members])
+    if not 0 < widths[np.isfinite(widths)].max(initial=0.0) <= _ALL_BUT_CLOSED:
+        return
+    closed = replace(problem, parity=problem.parity.at(0.0))
+    # What is impossible with closed bounds may be possible with these: no change is too dear for it.
+    blind = replace(newton, parity=closed.parity, dearest=np.inf)
+    kind = Interior if problem.parity.simple else GeneralInterior
+    for stage in _by_interior(partial(kind, closed, *_STARTS[0]), blind, tol):
+        yield replace(stage, final=False)
+    yield Stage(newton, tol, 10_000)
 
 
 def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
@@ -127,14 +185,15 @@ def _net_fits(problem: Problem) -> bool:
 def _net_first(problem: Problem) -> bool:
     """Whether the interior point is faster than Newton.
 
-    It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups. With
-    two groups and few classes Newton is done in half the time all the same. Where families share cells the face of the answer is harder to
-    find than any system is to solve, and the interior point needs a dozen steps where Newton may need hundreds.
+    It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
+    with the path in lam where that is below 1. With two groups, few classes and no path Newton is done in half the time all the same. Where
+    families share cells the face of the answer is harder to find than any system is to solve, and the interior point needs a dozen steps
+    where Newton may need hundreds.
     """
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.at_hand
-    return rows.merged and (problem.n_classes >= _MANY_CLASSES or (rows.one_hot and problem.n_groups > 2))
+    return rows.merged and (problem.n_classes >= _MANY_CLASSES or (rows.one_hot and (problem.n_groups > 2 or problem.lam < 1)))
 
 
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:

@@ -19,6 +19,7 @@ from r2b.solvers.blocks import groups_in_parts
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 
+_FEW = 1 << 14  # entries up to which one call for all cells is faster than one for each
 _SMALL_CELL = 8  # rows below which a product of matrices per cell costs more in calls than in sums
 
 
@@ -72,6 +73,8 @@ class RowSide:
 
     def each_part(self, work: Callable[[slice, slice], Result]) -> list[Result]:
         """Call ``work(cells, rows)`` on parts of the cells with their rows, by threads where parts are large."""
+        if len(self._parts) == 1:
+            return [work(self._parts[0], slice(0, len(self.cell)))]
         return list(in_order(lambda part: work(part, slice(self.first[part.start], self.first[part.stop])), self._parts))
 
     def spans(self, cells: slice) -> list[tuple[int, int]]:
@@ -84,7 +87,7 @@ class RowSide:
 
     def cell_means(self, x: Floats, cells: slice, rows: slice) -> Floats:
         """Weighted means of some rows by cell."""
-        if cells.stop - cells.start == self.n_cells and len(x) < _SMALL_CELL * self.n_cells:
+        if cells.stop - cells.start == self.n_cells and (len(x) < _SMALL_CELL * self.n_cells or x.size <= _FEW):
             means = np.zeros((self.n_cells, x.shape[1]))
             means[self.filled] = np.add.reduceat(self.within[:, None] * x, self.first[self.filled], axis=0)
             return means
@@ -93,6 +96,8 @@ class RowSide:
     def blocks(self, d: Floats, d_sum: Floats) -> Floats:
         """Give ``D - D 1 1' D / 1' D 1`` averaged over the rows of each cell, D the diagonal of a row of ``d``."""
         n_classes = d.shape[1]
+        if d.size * n_classes <= _FEW:
+            return self._few_blocks(d, d_sum)
         blocks = np.empty((self.n_cells, n_classes, n_classes))
 
         def work(cells: slice, rows: slice) -> None:
@@ -104,6 +109,14 @@ class RowSide:
                 np.einsum("kk->k", blocks[cell])[:] += within @ own
 
         self.each_part(work)
+        return blocks
+
+    def _few_blocks(self, d: Floats, d_sum: Floats) -> Floats:
+        scaled = d * (self.within / -d_sum)[:, None]
+        each = scaled[:, :, None] * d[:, None, :]
+        np.einsum("ikk->ik", each)[:] += self.within[:, None] * d
+        blocks = np.zeros((self.n_cells, *each.shape[1:]))
+        blocks[self.filled] = np.add.reduceat(each, self.first[self.filled], axis=0)
         return blocks
 
     def gaps(self, at: RowPoint, shifts: Floats) -> RowGaps:

@@ -1,0 +1,66 @@
+"""Problems on which a solver once gave up or spoke too soon, found by searches with other seeds than those of the fuzz tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from families_qp import Table, asked, closest, people, violation
+from test_fuzz import bad_problem
+
+import r2b
+
+
+def test_rounding_of_large_prices_proves_nothing_impossible():
+    """Means that are all equal are always possible; prices that cancel had grown to 1e11, and rounding with them."""
+    who = people(7000747, soft=False, decades=1.0)
+    arguments, rules = asked(who, "control", "to_overall", "zero", 7000747)
+    costs = np.array([[0.0, 1.25], [1.8, 0.0]])
+    fair = r2b.debias(who.given, sample_weight=who.weight, costs=costs, **arguments)
+    table = Table(who.y, who.w, rules, 1.0, costs)
+    assert fair.status.ok and violation(table, fair.soft_labels) < 1e-9
+    assert table.value(fair.soft_labels) == pytest.approx(closest(table)[0], abs=1e-7)
+
+
+# Kind, classes, groups, more rows, crowd, decades of weights, seed; lam; bound. A band of 1e-9 is narrower than rounding lets solvers see.
+ALL_BUT_CLOSED = [
+    (("ties", 9, 15, 23, "spread", 6, 841032346), 10.0, "to_overall"),
+    (("lumpy", 8, 8, 18, "crowded", 9, 947864502), 0.1, "target"),
+    (("class", 18, 10, 80, "crowded", 0, 195423109), 2.0, "target"),
+    (("class", 17, 11, 97, "single", 1, 795659627), 0.1, "range"),
+]
+
+
+@pytest.mark.parametrize(("problem", "lam", "bound"), ALL_BUT_CLOSED)
+def test_bounds_that_are_all_but_closed_are_solved_as_closed_ones(problem, lam, bound):
+    y, codes, weight = bad_problem(*problem)
+    if problem[0] == "class" and problem[-1] % 2:
+        y = np.nonzero(y)[1]
+    target = {"target": "population"} if bound == "target" else {}
+    options = {"sensitive_features": codes, "sample_weight": weight, "lam": lam, "bound": bound, **target}
+    fair = r2b.debias(y, epsilon=1e-9, **options)
+    assert fair.status.ok and fair.certificate.holds
+    closed = r2b.debias(y, epsilon=0.0, **options)
+    assert closed.status.ok and fair.certificate.objective == pytest.approx(closed.certificate.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_small_problems_take_short_cuts_to_the_same_answer(seed, monkeypatch):
+    """The interior point looks ahead, few groups are projected without sorting, few rows are added up in one call."""
+    rng = np.random.default_rng(seed)
+    kind, crowd = ("class", "ties")[seed % 2], ("spread", "crowded")[seed // 2 % 2]
+    y, codes, weight = bad_problem(kind, int(rng.integers(2, 12)), int(rng.integers(3, 9)), 120, crowd, seed % 3, seed)
+    options = {
+        "sensitive_features": codes,
+        "sample_weight": weight,
+        "epsilon": (0.0, 0.01, 0.1)[seed % 3],
+        "lam": (1.0, 0.3)[seed // 4 % 2],
+    }
+    y = np.nonzero(y)[1] if kind == "class" else y
+    short = r2b.debias(y, **options)
+    monkeypatch.setattr("r2b.solvers.plan._LOOK", 0.0)
+    monkeypatch.setattr("r2b.parity.bands._FEW_GROUPS", 0)
+    monkeypatch.setattr("r2b.solvers.rows._FEW", 0)
+    long = r2b.debias(y, **options)
+    assert short.status.ok and long.status.ok and len(short.history) <= len(long.history)
+    np.testing.assert_allclose(short.soft_labels, long.soft_labels, atol=1e-8)
+    assert short.certificate.objective == pytest.approx(long.certificate.objective, abs=1e-10)
