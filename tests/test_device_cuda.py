@@ -128,3 +128,14 @@ def test_rows_that_begin_anywhere_are_read_right() -> None:
         there = room[1:, offset : offset + 12]
         there.copy_(torch.from_numpy(y))
         assert np.abs(r2b.device.debias(there, **asked).prices - expected).max() <= 1e-12
+
+
+@on_cuda
+@pytest.mark.parametrize("kernel", ["triton", "torch"])
+def test_new_rows_that_lie_column_by_column_get_the_labels_of_their_copies(kernel: Any) -> None:
+    y, groups = soft_rows(500, 12, 3)
+    there, cells = torch.from_numpy(y).cuda(), torch.from_numpy(groups).cuda()
+    fair = r2b.device.debias(there, sensitive_features=cells, epsilon=0.01, kernel=kernel)
+    turned = there.T.contiguous().T
+    assert turned.stride(1) != 1
+    assert (fair.transform(turned, sensitive_features=cells) - fair.soft_labels).abs().max() <= 1e-12

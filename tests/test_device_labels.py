@@ -15,8 +15,10 @@ from device_rows import soft_rows  # noqa: E402
 
 import r2b  # noqa: E402
 import r2b.device  # noqa: E402
+from r2b.device import rows as device_rows_room  # noqa: E402
 from r2b.device.arrays import device_of  # noqa: E402
 from r2b.device.reading import compact, read_cells  # noqa: E402
+from r2b.device.rows import add_by_cell  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
     InputError,
@@ -187,6 +189,34 @@ def test_normalising_divides_rows_by_their_sums() -> None:
         r2b.device.debias(torch.from_numpy(y), sensitive_features=there, normalize=True)
 
 
+def test_normalising_does_not_make_a_negative_row_right() -> None:
+    y, groups = soft_rows(100, 3, 2)
+    y[5] = -y[5]
+    with pytest.raises(ProbabilityError, match=r"row 5 has the probability -.* which is negative"):
+        r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), normalize=True)
+    fair = r2b.device.debias(torch.from_numpy(np.abs(y)), sensitive_features=torch.from_numpy(groups), epsilon=0.01)
+    with pytest.raises(ProbabilityError, match="row 5 has the probability -"):
+        fair.transform(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), normalize=True)
+
+
+def test_blocks_and_seeds_are_checked_as_on_the_host() -> None:
+    fair = r2b.device.debias(SOUND, sensitive_features=GROUPS, epsilon=0.01)
+    for rows in (0, -3, "x", 1.5, True):
+        with pytest.raises(ParameterError, match="block_rows is"):
+            fair.iter_soft(rows)  # type: ignore[arg-type]
+    for seed in ("x", -1):
+        with pytest.raises(ParameterError, match="random_state is"):
+            fair.sample(seed)
+
+
+def test_sums_by_cell_do_not_depend_on_how_rows_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, cells = torch.arange(60, dtype=torch.float64).reshape(30, 2), torch.arange(30) % 4
+    whole = add_by_cell(rows, cells, 4)
+    expected = np.stack([rows.numpy()[cells.numpy() == cell].sum(axis=0) for cell in range(4)])
+    monkeypatch.setattr(device_rows_room, "_MEMBERS", 28)
+    assert np.array_equal(whole.numpy(), expected) and np.array_equal(add_by_cell(rows, cells, 4).numpy(), expected)
+
+
 def spoilt(row: int, column: int, value: float) -> Any:
     y, _ = soft_rows(90, 3, 2)
     y[row, column] = value
@@ -214,6 +244,7 @@ REFUSALS: list[tuple[type[R2BError], str, Any, dict[str, Any]]] = [
     (ParameterError, "y.cpu", SOUND, {"costs": np.ones((3, 3))}),
     (ParameterError, "agreement", SOUND, {"objective": "agreement"}),
     (ParameterError, "kernel is 'fast'", SOUND, {"kernel": "fast"}),
+    (ParameterError, "batch_rows is True", SOUND, {"device": "cpu", "batch_rows": True}),
     (ParameterError, "batch_rows is 0", SOUND, {"device": "cpu", "batch_rows": 0}),
     (ParameterError, "device is 'nowhere'", SOUND, {"device": "nowhere"}),
 ]

@@ -295,10 +295,10 @@ def test_what_is_no_table_is_refused(data: Any) -> None:
 @pytest.mark.parametrize(
     ("column", "values", "kind", "message"),
     [
-        ("level", None, MissingValueError, "row 130: Row 130 has no value in 'level'"),
+        ("level", None, MissingValueError, "row 130: Row 130 has no value in 'level'. Every row needs a label"),
         ("sex", None, MissingValueError, "row 130: Row 130 has no value in 'sex'"),
-        ("weight", -2.0, WeightError, "row 130: The weight of row 130 is -2.0"),
-        ("weight", None, WeightError, "row 130: The weight of row 130 is nan"),
+        ("weight", -2.0, WeightError, "row 130: Row 130 has the weight -2.0 in 'weight'"),
+        ("weight", None, WeightError, "row 130: Row 130 has no weight in 'weight'"),
     ],
 )
 def test_a_wrong_row_is_named_in_the_table(column: str, values: Any, kind: type[Exception], message: str) -> None:
@@ -311,7 +311,7 @@ def test_a_wrong_row_is_named_in_the_table(column: str, values: Any, kind: type[
 
 
 LISTS: list[tuple[Any, type[Exception], str]] = [
-    ([[0.5, 0.5], [1.0]], ProbabilityError, "Row 1 has a list of 1 probabilities, not 2"),
+    ([[0.5, 0.5], [1.0]], ProbabilityError, "Row 1 has a list of 1 probabilities in 'p', not of 2"),
     ([[0.5, 0.5], None], ProbabilityError, "Row 1 has no list"),
     ([[0.5, 0.5], [0.5, None]], ProbabilityError, "Row 1 has a missing probability"),
     ([["a", "b"]], ProbabilityError, "hold string, not numbers"),
@@ -321,7 +321,7 @@ LISTS: list[tuple[Any, type[Exception], str]] = [
 @pytest.mark.parametrize(("lists", "kind", "message"), LISTS)
 def test_lists_that_are_no_matrix_are_refused(lists: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        lists_to_matrix(pa.array(lists))
+        lists_to_matrix(pa.array(lists), name="p")
 
 
 def test_lists_are_not_copied_and_may_be_whole_numbers_or_none() -> None:

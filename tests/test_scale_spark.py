@@ -192,3 +192,15 @@ def test_a_weight_is_multiplied_in_when_rows_are_repeated(spark: Any) -> None:
     fair = r2b.scan(frame).debias("y", sensitive_features="sex", sample_weight="times", epsilon=0.01)
     weights = {row["id"]: row["w"] for row in fair.frame("expand").groupBy("id").agg({"y_fair_weight": "sum"}).toDF("id", "w").collect()}
     assert max(abs(weights[row[0]] - row[3]) for row in rows) < 1e-12
+
+
+def test_a_column_may_be_called_count(spark: Any) -> None:
+    rows = [(k, "abc"[k % 7 % 3], "fm"[k % 5 // 3]) for k in range(90)]
+    named = spark.createDataFrame(rows, "id bigint, count string, rows string").repartition(3)
+    known = r2b.debias([row[1] for row in rows], sensitive_features=[row[2] for row in rows], epsilon=0.01)
+    found = r2b.scan(named).debias("count", sensitive_features="rows", epsilon=0.01)
+    assert found.classes.tolist() == ["a", "b", "c"]
+    assert np.abs(found.prices - known.prices).max() < 1e-9
+    assert found.frame("round", key="id").count() == 90
+    other = r2b.scan(named).debias("rows", sensitive_features="count", epsilon=0.01)
+    assert other.groups.tolist() == ["a", "b", "c"]

@@ -72,4 +72,4 @@ def test_a_frame_of_spark_connect_gives_what_memory_gives(tmp_path: Path) -> Non
     assert said["module"].startswith("pyspark.sql.connect")
     assert max(said["classes"], said["soft"], said["probabilities"], said["audited"]) < 1e-9
     assert said["round"] is True and said["status"] == "solved"
-    assert "In partition 0, row 0: In y, row 0 sums to 0.6" in said["refused"]
+    assert "In partition 0, row 0: In the column 'p', row 0 sums to 0.6" in said["refused"]

@@ -35,9 +35,9 @@ BAD_ROWS: list[tuple[dict[str, Any], str, dict[str, Any], type[R2BError], str]] 
     ({"sex": None}, "y", {}, MissingValueError, "'sex'"),
     ({"sex": None}, "p", {}, MissingValueError, "'sex'"),
     ({"w": -1.0}, "y", {"sample_weight": "w"}, WeightError, "-1.0"),
-    ({"w": None}, "p", {"sample_weight": "w"}, WeightError, "nan"),
+    ({"w": None}, "p", {"sample_weight": "w"}, WeightError, "Row 4 has no weight in 'w'"),
     ({"p": [0.5, 0.6]}, "p", {}, ProbabilityError, "sums to 1.1"),
-    ({"p": [1.0]}, "p", {}, ProbabilityError, "1 probabilities, not 2"),
+    ({"p": [1.0]}, "p", {}, ProbabilityError, "1 probabilities in 'p', not of 2"),
     ({"p": None}, "p", {}, ProbabilityError, "no list"),
     ({"p": [0.5, None]}, "p", {}, ProbabilityError, "missing probability"),
 ]

@@ -129,7 +129,8 @@ def _record(
     made = replace(made, watch=source.watch)
     choice = relabel.decode.choice
     marks = marks_of(made, relabel)
-    rounded = relabel.form == "round" and relabel.borders is None
+    # Labels that stay as they are need no borders either, and are the same however rows are cut.
+    rounded = relabel.form == "round" and relabel.borders is None and (choice.soft or not fair.unchanged)
     stream = {
         "fingerprints": ROWS if choice.soft else COUNTS,
         "files": len(source.files) if source.listing.many else None,

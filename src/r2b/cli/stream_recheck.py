@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from r2b import FairLabels
 from r2b.certificate import PROVEN
-from r2b.cli.recheck import Check, Evidence, alike, codes_of, of_soft, proof_of, same, typed
+from r2b.cli.recheck import Check, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
 from r2b.cli.record import Record
 from r2b.cli.stream_marks import marks_of_counts, rows_of, written_counts
 from r2b.cli.stream_reports import chosen
@@ -191,7 +191,7 @@ def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: C
     for wrong, row in source.run([*relabel.needed, name], differing, coded=False):
         total, first = total + wrong, row if first is None else first
     excused = total > 0 and record.form == "round" and record.numpy != np.__version__
-    told = f"{total:,} rows differ, the first is row {first}" if total else "every row, drawn again"
+    told = how_many_differ(total, first) if total else "every row, drawn again"
     if excused:
         told += f"; NumPy {record.numpy} drew them and this is {np.__version__}, so they prove nothing"
     return Check("labels follow from the prices", total == 0 or excused, told)

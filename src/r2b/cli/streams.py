@@ -68,6 +68,8 @@ def _needs_memory(data: str, format_: str | None, given: Mapping[str, Any]) -> s
         if given.get(option):
             return f"--{option} is given"
     soft = bool(given.get("label_columns"))
+    if soft and given.get("normalized"):
+        return "--normalize is given for an audit"
     if soft and (given.get("html") or given.get("markdown")):
         return "A report on probabilities is asked for"
     if soft and given.get("costs"):

@@ -26,6 +26,7 @@ from r2b.device.reading import (
     refuse_rows,
     rows_of,
     schema_of,
+    side_by_side,
 )
 from r2b.device.rows import add_by_cell
 from r2b.device.solve import DeviceJob
@@ -129,7 +130,7 @@ def debias(
             raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=TO_HOST)
         refuse_labels(labels)
         labels = normalized(labels) if normalize else labels
-        labels = labels if labels.stride(1) == 1 else labels.contiguous()
+        labels = side_by_side(labels)
         return _of_probabilities(labels, cells, weight, giver, request, settings, kernel, batch_rows)
 
 
@@ -159,7 +160,7 @@ def _of_probabilities(
 def _batch_rows(batch_rows: int | None, y: Tensor, device: torch.device) -> int:
     if batch_rows is None:
         return batch_rows_for(y, device)
-    if not isinstance(batch_rows, (int, np.integer)) or batch_rows < 1:
+    if not isinstance(batch_rows, (int, np.integer)) or isinstance(batch_rows, bool) or batch_rows < 1:
         raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
     return int(batch_rows)
 

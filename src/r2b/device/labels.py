@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 
 from r2b.device.arrays import Giver, is_device_array, tensor_of
 from r2b.device.oracle import KernelChoice, choose_kernel, line_of
-from r2b.device.reading import host_attributes, normalized, read_weight, refuse_dimensions, refuse_labels, refuse_rows
+from r2b.device.reading import host_attributes, normalized, read_weight, refuse_dimensions, refuse_labels, refuse_rows, side_by_side
 from r2b.device.rows import DeviceRows
 from r2b.errors import LengthError, ParameterError, ShapeError, UnseenError
 from r2b.inputs import Dataset, Groups
 from r2b.inputs.agreement import refuse_lengths
 from r2b.inputs.groups import read_known_cells
 from r2b.inputs.labels import Labels
+from r2b.outputs.seeds import generator
 from r2b.solution import FairLabels
 from r2b.solution.labels import Output
 from r2b.solution.rows import FairRows
@@ -133,8 +135,8 @@ class DeviceLabels(FairLabels):
 
     def iter_soft(self, block_rows: int = 65_536, dtype: Any = None) -> Iterator[Any]:
         """Give the matrix of fair labels a block of rows at a time, on the device."""
-        held = self._held()
-        return (held.giver.give(block) for block in self._blocks(max(1, int(block_rows)), _floating(dtype)))
+        held, size = self._held(), _at_least_one(block_rows)
+        return (held.giver.give(block) for block in self._blocks(size, _floating(dtype)))
 
     def _blocks(self, block_rows: int, dtype: torch.dtype) -> Iterator[Tensor]:
         held = self._held()
@@ -145,8 +147,7 @@ class DeviceLabels(FairLabels):
         y, device = held.y[part].to(held.rows.device), held.rows.device
         cells = held.rows.cells[part]
         if not self.schema.is_soft:
-            table = torch.tensor(self._response(held.groups).channel()).to(device)
-            return table[cells.long(), y.long()].to(dtype)
+            return self._answers_to_classes[cells.long(), y.long()].to(dtype)
         if self.unchanged:
             return y.to(dtype)
         out = torch.empty(y.shape, dtype=dtype, device=device)
@@ -154,6 +155,12 @@ class DeviceLabels(FairLabels):
         shifts = self.families.shifts(held.groups, self.prices)
         choose_kernel(held.kernel, y).answer(y, rows, line_of(shifts, self.lam, device), out)
         return out
+
+    @cached_property
+    def _answers_to_classes(self) -> Tensor:
+        """P(new class | old class, cell) for the cells of the rows that are held, on the device."""
+        held = self._held()
+        return torch.tensor(self._response(held.groups).channel()).to(held.rows.device)
 
     def sample(self, random_state: Any = 0, *, key: Any = None) -> Any:
         """Draw one class per row from its distribution, on the device; parity holds in expectation.
@@ -167,12 +174,12 @@ class DeviceLabels(FairLabels):
         """
         if key is not None:
             return self._brought(self._host.sample(random_state, key=_host_keys(key)))
-        seed = int(np.random.default_rng(random_state).integers(2**62))
-        generator = torch.Generator(self._held().rows.device).manual_seed(seed)
+        seed = int(generator(random_state).integers(2**62))
+        drawing = torch.Generator(self._held().rows.device).manual_seed(seed)
         codes = []
         for block in self._blocks(_BLOCK_ENTRIES // len(self.classes), torch.float64):
             edges = torch.cumsum(block, dim=1)
-            draw = torch.rand(len(block), 1, dtype=torch.float64, device=block.device, generator=generator)
+            draw = torch.rand(len(block), 1, dtype=torch.float64, device=block.device, generator=drawing)
             # A class is drawn where its share of the line lies: rows that sum to a little less than 1 lose nothing at the end.
             codes.append((edges <= draw * edges[:, -1:]).sum(dim=1))
         return self._named(torch.cat(codes))
@@ -257,7 +264,7 @@ class DeviceLabels(FairLabels):
         rows = DeviceRows(cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own)
         if labels.ndim == 2:
             refuse_labels(labels)
-            labels = normalized(labels) if normalize else labels
+            labels = side_by_side(normalized(labels) if normalize else labels)
             _, worst = choose_kernel(self._held().kernel, labels).label_sums(labels, rows)
             refuse_rows(labels, *worst.tolist())
         else:
@@ -283,6 +290,17 @@ class DeviceLabels(FairLabels):
     def _named(self, codes: Tensor) -> Any:
         values = torch.from_numpy(np.array(self.classes)).to(codes.device)
         return self._held().giver.give(values[codes])
+
+
+def _at_least_one(block_rows: Any) -> int:
+    """Read how many rows a block has."""
+    if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or int(block_rows) < 1:
+        raise ParameterError(
+            f"block_rows is {block_rows!r}.",
+            remedy="Pass how many rows a block has, a whole number of at least 1.",
+            block_rows=block_rows,
+        )
+    return int(block_rows)
 
 
 def _host_keys(key: Any) -> Any:

@@ -190,7 +190,8 @@ def read_weight(weight: Any, n_rows: int, device: torch.device) -> Tensor:
         )
     total = float(own.sum())
     if total == 0 or not np.isfinite(total):
-        raise WeightError(f"The weights of all {n_rows} rows add up to {total}.", remedy="Pass weights of a usual size.", total=total)
+        remedy = "Give at least one row a positive weight." if total == 0 else "Divide them by their largest value."
+        raise WeightError(f"The weights of all {n_rows} rows add up to {total}.", remedy=remedy, total=total)
     return own
 
 
@@ -219,19 +220,46 @@ def normalized(y: Tensor) -> Tensor:
     Raises
     ------
     ProbabilityError
-        A row sums to 0.
+        A row sums to 0, or has an entry that no division makes a probability.
     """
-    sums = y.sum(dim=1, dtype=torch.float64, keepdim=True)
-    empty = torch.nonzero(sums[:, 0] == 0)
-    if len(empty):
-        row = int(empty[0, 0])
+    made = torch.empty_like(y, memory_format=torch.contiguous_format)
+    size = max(1, _PART // y.shape[1])
+    for start in range(0, y.shape[0], size):
+        part = y[start : start + size].double()
+        _refuse_entries(part, start)  # before they are divided: two signs that are wrong together would come out right
+        sums = part.sum(dim=1, keepdim=True)
+        empty = torch.nonzero(sums[:, 0] == 0)
+        if len(empty):
+            row = start + int(empty[0, 0])
+            raise ProbabilityError(
+                f"In y, row {row} has the probability 0 for every class, so that it cannot be normalised.",
+                remedy="Drop this row, or give it a distribution.",
+                row=row,
+                total=0.0,
+            )
+        made[start : start + size] = part / sums
+    return made
+
+
+def _refuse_entries(part: Tensor, first_row: int) -> None:
+    """Refuse entries that are negative or no finite numbers."""
+    wrong = ~torch.isfinite(part) | (part < 0)
+    if bool(wrong.any()):
+        row, column = (int(place) for place in torch.nonzero(wrong)[0])
+        value = float(part[row, column])
+        found = "is negative" if value < 0 else "is not a finite number"
         raise ProbabilityError(
-            f"In y, row {row} has the probability 0 for every class, so that it cannot be normalised.",
-            remedy="Drop this row, or give it a distribution.",
-            row=row,
-            total=0.0,
+            f"In y, row {first_row + row} has the probability {value!r} for class {column}, which {found}.",
+            remedy="Correct or drop this row; probabilities lie between 0 and 1.",
+            row=first_row + row,
+            value=value,
+            class_name=column,
         )
-    return (y / sums).to(y.dtype)
+
+
+def side_by_side(y: Tensor) -> Tensor:
+    """Give labels whose entries of a row lie side by side, as the kernels read them; a copy only where they do not."""
+    return y if y.stride(1) == 1 else y.contiguous()
 
 
 def dtype_of(y: Tensor) -> np.dtype[Any]:
@@ -239,7 +267,7 @@ def dtype_of(y: Tensor) -> np.dtype[Any]:
     return _FLOATS[y.dtype]
 
 
-def refuse_rows(y: Tensor, least: float, off: float, first_row: int = 0) -> None:
+def refuse_rows(y: Tensor, least: float, off: float) -> None:
     """Refuse labels of which some row is no distribution; ``least`` and ``off`` were seen on the way, so that good labels cost nothing.
 
     Raises
@@ -252,26 +280,15 @@ def refuse_rows(y: Tensor, least: float, off: float, first_row: int = 0) -> None
     size = max(1, _PART // y.shape[1])
     for start in range(0, y.shape[0], size):
         part = y[start : start + size].double()
-        wrong = ~torch.isfinite(part) | (part < 0)
-        if bool(wrong.any()):
-            row, column = (int(place) for place in torch.nonzero(wrong)[0])
-            value = float(part[row, column])
-            found = "is negative" if value < 0 else "is not a finite number"
-            raise ProbabilityError(
-                f"In y, row {first_row + start + row} has the probability {value!r} for class {column}, which {found}.",
-                remedy="Correct or drop this row; probabilities lie between 0 and 1.",
-                row=first_row + start + row,
-                value=value,
-                class_name=column,
-            )
+        _refuse_entries(part, start)
         sums = part.sum(dim=1)
         bad = torch.nonzero((sums - 1.0).abs() > tolerance)
         if len(bad):
             row = int(bad[0, 0])
             raise ProbabilityError(
-                f"In y, row {first_row + start + row} sums to {float(sums[row]):.9g}, not to 1 (tolerance {tolerance:g}).",
+                f"In y, row {start + row} sums to {float(sums[row]):.9g}, not to 1 (tolerance {tolerance:g}).",
                 remedy="Divide each row by its sum, which normalize=True does.",
-                row=first_row + start + row,
+                row=start + row,
                 total=float(sums[row]),
             )
 

@@ -19,6 +19,7 @@ Tensor = torch.Tensor
 _LANES = 1 << 14  # enough to fill any card several times over; each leaves one row of sums
 _FEWEST_ROWS = 16  # of a lane: below, its row of sums costs as much as its rows
 _FEW_CELLS = 64  # up to which a product with a table of ones is the fastest sum by cell
+_MEMBERS = 1 << 26  # entries of that table: 512 MB
 _GOLDEN = 0.6180339887498949
 
 
@@ -178,8 +179,12 @@ def add_by_cell(rows: Tensor, cells: Tensor, n_cells: int, *, ordered: bool = Fa
     """
     wide = cells.long()
     if n_cells <= _FEW_CELLS:
-        member = wide[None, :] == torch.arange(n_cells, device=cells.device)[:, None]
-        return member.double() @ rows
+        numbers, size = torch.arange(n_cells, device=cells.device)[:, None], max(1, _MEMBERS // n_cells)
+        total = torch.zeros(n_cells, rows.shape[1], dtype=torch.float64, device=cells.device)
+        for start in range(0, len(wide), size):  # the table of ones of all rows may be larger than their labels
+            member = wide[None, start : start + size] == numbers
+            total += member.double() @ rows[start : start + size]
+        return total
     if not ordered:
         wide, order = torch.sort(wide, stable=True)
         rows = rows[order]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +14,8 @@ from r2b.errors import EmptyError, InputError, ProbabilityError, R2BError
 from r2b.tables.arrow import pyarrow
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_FILL = "Fill or drop such rows."
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +47,16 @@ class Batch:
         return dict(zip(self.record.schema.names, self.record.columns, strict=True))
 
     @contextmanager
-    def placed(self) -> Iterator[None]:
-        """Let errors about a row of this batch say where it is."""
+    def placed(self, labels: str = "y") -> Iterator[None]:
+        """Let errors about a row of this batch say where it is, and call the labels by their columns."""
         try:
             yield
         except InputError as error:
-            raise placed_error(error, self) from error
+            raise placed_error(error, self, labels) from error
 
 
-def placed_error(error: InputError, batch: Batch) -> R2BError:
-    """Give the same error with the place of the batch, and its row in the table."""
+def placed_error(error: InputError, batch: Batch, labels: str = "y") -> R2BError:
+    """Give the same error with the place of the batch, its row in the table, and the labels called by their columns."""
     facts: dict[str, Any] = dict(error.facts)
     row = facts.get("row")
     where = batch.place or "the table"
@@ -64,10 +66,14 @@ def placed_error(error: InputError, batch: Batch) -> R2BError:
         facts["row_in_place"] = batch.offset + row
     facts["place"] = batch.place
     problem = error.problem if row is None else error.problem.replace(f"ow {row} ", f"ow {batch.first + row} ", 1)
-    return type(error)(f"In {where}: {problem}", remedy=error.remedy, **facts)
+    problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(" of y ", f" of {labels} ", 1)
+    # What was counted was counted in this batch alone: others have not been looked at.
+    problem = problem.replace("it is the only such row", "it is the only such row of this part")
+    remedy = error.remedy.replace(" in all)", " in this part)")
+    return type(error)(f"In {where}: {problem}", remedy=remedy, **facts)
 
 
-def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
+def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -> Array:
     """Give a column of lists of numbers as a matrix, without a copy where the lists lie side by side.
 
     Parameters
@@ -76,6 +82,8 @@ def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
         Of lists of any kind.
     n_classes : int, optional
         Numbers that each list must have; those of the first by default.
+    name : str
+        Of the column, for errors.
 
     Raises
     ------
@@ -95,7 +103,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
     compute = _compute()
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise ProbabilityError(f"Row {row} has no list of probabilities.", remedy="Fill or drop such rows.", row=row)
+        raise ProbabilityError(f"Row {row} has no list of probabilities in {name!r}.", remedy=_FILL, row=row, column=name)
     lengths = np.asarray(compute.list_value_length(column).to_numpy(zero_copy_only=False))
     if n_classes is None and len(lengths) == 0:
         raise EmptyError("There are no rows, and so no list of probabilities.", remedy="Pass at least one row.")
@@ -104,21 +112,65 @@ def lists_to_matrix(column: Any, n_classes: int | None = None) -> Array:
     if len(wrong):
         row = int(wrong[0])
         raise ProbabilityError(
-            f"Row {row} has a list of {int(lengths[row])} probabilities, not {wanted}.",
+            f"Row {row} has a list of {int(lengths[row])} probabilities in {name!r}, not of {wanted}.",
             remedy="Give every row one probability per class, in the same order.",
             row=row,
+            column=name,
             length=int(lengths[row]),
             n_classes=wanted,
         )
     values = column.flatten()
     if values.null_count:
         row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(wanted, 1)
-        raise ProbabilityError(f"Row {row} has a missing probability.", remedy="Fill or drop such rows.", row=row)
+        raise ProbabilityError(f"Row {row} has a missing probability in {name!r}.", remedy=_FILL, row=row, column=name)
     if not arrow.types.is_floating(values.type):
         if not (arrow.types.is_integer(values.type) or arrow.types.is_decimal(values.type) or arrow.types.is_null(values.type)):
-            raise ProbabilityError(f"The lists hold {values.type}, not numbers.", remedy="Give one probability per class.")
+            raise ProbabilityError(
+                f"The lists in {name!r} hold {values.type}, not numbers.",
+                remedy="Name a column of classes, or of lists with one probability per class.",
+                column=name,
+            )
         values = values.cast(arrow.float64())
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
+
+
+def taken(column: Any, rows: Any) -> Any:
+    """Give some entries of a column; Arrow itself cannot take from views of text and bytes.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> taken(pyarrow.array(["a", "b"], pyarrow.string_view()), pyarrow.array([1, 1])).to_pylist()
+    ['b', 'b']
+    """
+    plain = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}.get(str(column.type))
+    return column.take(rows) if plain is None else column.cast(plain).take(rows).cast(column.type)
+
+
+def taken_rows(record: Any, rows: Any) -> Any:
+    """Give some rows of a record batch."""
+    return pyarrow().RecordBatch.from_arrays([taken(column, rows) for column in record.columns], schema=record.schema)
+
+
+def plain_type(kind: Any) -> Any:
+    """Give the type of the values behind a dictionary."""
+    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Say whether two types hold the same values, however text is laid out.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> same_values(pyarrow.string(), pyarrow.dictionary(pyarrow.int8(), pyarrow.large_string()))
+    True
+    >>> same_values(pyarrow.int32(), pyarrow.int64())
+    False
+    """
+    mine, others = (str(plain_type(kind)).removeprefix("large_").removesuffix("_view") for kind in (one, other))
+    # Lists and structs are one thing only where they are equal: their parts may differ in ways that text does not show.
+    return mine == others if not pyarrow().types.is_nested(plain_type(one)) else one == other
 
 
 def _compute() -> Any:
@@ -136,6 +188,3 @@ def in_batches(record: Any, size: int, first: int = 0, place: str = "") -> Itera
             part = piece.slice(start, size)
             yield Batch(part, first + done, place, done)
             done += part.num_rows
-
-
-Work = Callable[[Batch], Any]

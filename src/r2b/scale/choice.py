@@ -50,6 +50,13 @@ class Choice:
         return self.soft and len(self.label) == 1
 
     @property
+    def called(self) -> str:
+        """How errors call the labels."""
+        if len(self.label) == 1:
+            return f"the column {self.label[0]!r}"
+        return f"the columns {listed_names(self.label)}"
+
+    @property
     def stem(self) -> str:
         """What new columns are called after."""
         return self.label[0] if len(self.label) == 1 else "label"
@@ -80,6 +87,36 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
             argument=argument,
         )
     return names
+
+
+def free_name(wanted: str, taken: Sequence[str]) -> str:
+    """Give a name that no column has, whatever its capitals.
+
+    Examples
+    --------
+    >>> free_name("rows", ["Rows", "sex"])
+    "rows'"
+    """
+    return wanted if wanted not in [name.lower() for name in taken] else free_name(f"{wanted}'", taken)
+
+
+def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: str) -> None:
+    """Refuse new names that an engine does not tell from others: it would answer with the first that it finds.
+
+    Raises
+    ------
+    ParameterError
+        Names both columns.
+    """
+    known = {name.lower(): name for name in names}
+    for name in new:
+        if name.lower() in known:
+            raise ParameterError(
+                f"The new column {name!r} differs from {known[name.lower()]!r} in capitals only, which {engine} takes for the same name.",
+                remedy=remedy,
+                column=name,
+            )
+        known[name.lower()] = name
 
 
 def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[str]]], table: str) -> None:

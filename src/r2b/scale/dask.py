@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -80,7 +81,7 @@ class DaskSource(Source):
             return None
         for first in self._each([column], _first_row):
             if first is not None:
-                return list_length_of(first.schema.field(0).type, lambda first=first: first.column(0))
+                return list_length_of(first.schema.field(0).type, column, partial(first.column, 0))
         raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -25,10 +26,15 @@ def record_of(part: Any, place: str, columns: Sequence[str] | None = None) -> An
     try:
         return arrow.RecordBatch.from_pandas(chosen, preserve_index=False, nthreads=1)
     except arrow.ArrowException as cause:
+        # Arrow says what is wrong first, and then in which column.
+        told = re.search(r"column (.+) with type", str(cause.args[-1]))
+        column = told[1] if told else None
+        named = f"the column {column!r}" if column else f"a column of {', '.join(map(repr, chosen.columns))}"
         raise MixedTypeError(
-            f"In {place}: a column of {', '.join(map(repr, chosen.columns))} holds values of several types: {str(cause).splitlines()[0]}",
+            f"In {place}: {named} holds values of several types: {str(cause.args[0]).splitlines()[0].rstrip('.')}.",
             remedy="Give all values of a column the same type.",
             place=place,
+            column=column,
         ) from cause
 
 

@@ -38,9 +38,9 @@ class Decode:
     def read(self, batch: Batch) -> Dataset:
         """Read labels and cells; an error says where the row is."""
         columns = batch.columns
-        with batch.placed():
+        with batch.placed(self.choice.called):
             if self.choice.listed:
-                y: Any = lists_to_matrix(columns[self.choice.label[0]], len(self.schema.classes))
+                y: Any = lists_to_matrix(columns[self.choice.label[0]], len(self.schema.classes), self.choice.label[0])
             elif self.choice.soft:
                 y = {name: columns[name] for name in self.choice.label}
             else:

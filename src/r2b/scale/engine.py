@@ -18,7 +18,7 @@ from r2b.inputs.probabilities import TOLERANCE
 from r2b.job import Settings
 from r2b.oracle import Block, Blocks
 from r2b.oracle.blocks import Sums, Task, added
-from r2b.scale.solving import AT_HAND, solve_elsewhere
+from r2b.scale.solving import AT_HAND, open_elsewhere
 from r2b.scale.tally import refuse_weightless
 from r2b.solution import FairLabels
 from r2b.solvers import Progress
@@ -101,7 +101,7 @@ def debias_blocks(
     schema = Schema(Vocabulary(np.array(names)), True, *known)
     if not np.array_equal(codes, np.arange(n_entries)):
         blocks = Recoded(blocks, codes)
-    return solve_elsewhere(blocks, schema, groups, mass, int(rows.sum()), request, settings, at_hand)
+    return open_elsewhere(blocks, schema, groups, mass, int(rows.sum()), request, settings, at_hand).solve()
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,15 @@ from r2b.scale.decode import Decode
 from r2b.scale.relabel import Form, Look, Relabel, new_names
 from r2b.scale.source import Source
 from r2b.solution import FairLabels
-from r2b.solution.changes import Change, largest_changes
+from r2b.solution.changes import Change, heaviest_flows
 from r2b.solution.rows import FairRows
 
 Integers = NDArray[np.int64]
 
+_LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class FairTable(FairLabels):
     """Fair labels of a scanned table.
 
@@ -109,18 +111,27 @@ class FairTable(FairLabels):
                 remedy="Name columns that do, such as key='id'; the same keys then always get the same labels.",
                 form=form,
             )
-        refuse_columns(source.names, [("key", keys)], source.name)
+        refuse_columns(source.names, [("key", keys)], source.subject)
         names = new_names(form, new_column, choice, self.classes.tolist(), ordered=source.ordered)
         _refuse_taken(names, source)
         asked = Choice(choice.label, choice.soft, choice.sensitive, choice.control, choice.weight, keys if drawn else ())
         decode = Decode(asked, self.schema, self.normalize)
-        whole = form == "round" and self.counted is not None and choice.weight is None
+        whole = form == "round" and self.counted is not None and choice.weight is None and not self.unchanged
         borders = self.borders(decode, random_state) if whole else None
         return Relabel(decode, self._response(self.schema.layout), form, names, random_state, borders)
 
     def borders(self, decode: Decode, random_state: int) -> Integers:
         """Find the draws at which new classes end, for "round" of class labels: one pass over the rows."""
         assert self.counted is not None
+        n_cells, n_classes = len(self.schema.table), len(self.classes)
+        if n_cells * n_classes**2 > _LARGEST_CHANNEL:
+            raise ParameterError(
+                f"There are {n_classes:,} classes in {n_cells:,} groups, and 'round' counts how many rows of each class become each other, "
+                f"in every group: a table of {8 * n_cells * n_classes**2 / 1e9:,.0f} GB.",
+                remedy="Take 'sample' or 'expand', which need no such table, or put rare classes together first.",
+                n_classes=n_classes,
+                n_cells=n_cells,
+            )
         counts = class_weights(self.counted, ignore_weight=True)
         whole = whole_counts(counts, self.channel, random_state)
         found: Integers | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
@@ -131,9 +142,10 @@ class FairTable(FairLabels):
 
     def largest_changes(self, n: int = 10) -> list[Change]:
         """List the heaviest flows from an old to a new label; for class labels only."""
-        if self.counted is None:
+        if self.counted is None or self.unchanged:
             return []
-        return largest_changes(self.channel, class_weights(self.counted), self.cells, self.classes, n)
+        rows = FairRows(self.counted, self._response(self.schema.layout))
+        return heaviest_flows(rows.answers, class_weights(self.counted), self.cells, self.classes, n)
 
     @property
     def _source(self) -> Source:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
 from r2b.errors import InputError, ParameterError
+from r2b.families.request import is_a
 from r2b.oracle import Blocks
 from r2b.scale.batch import Batch
 from r2b.scale.choice import Choice
 from r2b.scale.decode import Decode
+from r2b.scale.files_columns import evened, refuse_other_columns, uneven_columns
 from r2b.scale.files_counting import CodeCounter
-from r2b.scale.files_listing import Listing, Part, key_values, list_files
+from r2b.scale.files_listing import Listing, Part, key_values, list_files, local_path
 from r2b.scale.files_stored import PIECE_ENTRIES, PIECE_ROWS, Job, Stored, ahead, piece_rows
 from r2b.scale.held import joined, list_length_of
 from r2b.scale.relabel import Relabel
@@ -81,7 +84,7 @@ class FileSource(Source):
         format: str | None = None,
         delimiter: str | None = None,
         *,
-        na: Sequence[str] = EMPTY,
+        na: str | Sequence[str] = EMPTY,
         encoding: str = "utf-8",
         threads: int | None = None,
         scratch: str | None = None,
@@ -94,7 +97,8 @@ class FileSource(Source):
         format : str, optional
             Such as "csv" or "csv.gz"; what the names say by default.
         delimiter, na, encoding
-            Of CSV and TSV: what separates fields (seen from the header by default), text that means missing, and how text is encoded.
+            Of CSV and TSV: what separates fields (seen from the header by default), one text or several that mean missing (empty fields
+            by default), and how text is encoded.
         threads : int, optional
             Threads that read; all cores by default.
         scratch : str, optional
@@ -107,12 +111,16 @@ class FileSource(Source):
         InputError
             A file is damaged, or its columns are not those of the first.
         """
+        if threads is not None and not (is_a(Integral, threads) and int(threads) >= 1):
+            raise ParameterError(
+                f"threads is {threads!r}.", remedy="Pass a whole number of at least 1, or leave it out for all cores.", threads=threads
+            )
+        na = (na,) if isinstance(na, str) else tuple(na)  # one text, not its letters
         listing = list_files(path, format)
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 127):
             raise ParameterError(f"The delimiter is {delimiter!r}.", remedy="Pass one character, such as ';' .", delimiter=delimiter)
         stored = [_stored(part, listing, delimiter, na, encoding) for part in listing.parts]
-        for each in stored:
-            _refuse_other_columns(stored[0], each)
+        refuse_other_columns(stored, listing.format)
         keys = key_values(listing.parts)
         both = next((name for name in keys if name in stored[0].schema.names), None)
         if both is not None:
@@ -154,7 +162,7 @@ class FileSource(Source):
         """Give the length of the first list."""
         if column in self.keys:
             return None
-        return list_length_of(self.files[0].schema.field(column).type, lambda: self._first(column))
+        return list_length_of(self.files[0].schema.field(column).type, column, lambda: self._first(column))
 
     def _first(self, column: str) -> Any:
         for batch in self.batches([column]):
@@ -261,9 +269,11 @@ class FileSource(Source):
     def frame(self, relabel: Relabel) -> Iterator[Any]:
         """Give an iterator of Arrow batches: all columns, those that folders tell after those of the files, then the new ones."""
         source = self.reading_numbers(relabel.decode.choice)
+        kinds = uneven_columns(self.files)
 
         def done(batch: Batch) -> Any:
-            return joined(batch.record, relabel, batch)
+            even = evened(batch, kinds)
+            return joined(even.record, relabel, even)
 
         return source.run(self.names, done, coded=False, most_rows=rows_at_once(relabel))
 
@@ -271,7 +281,7 @@ class FileSource(Source):
         """Write the files with new columns: one as one, several as a folder."""
         from r2b.scale.writing import write_files
 
-        write_files(self, relabel, path, force=force)
+        write_files(self, relabel, local_path(path), force=force)
 
 
 def _same(batch: Batch) -> Batch:
@@ -308,22 +318,6 @@ def _stored(part: Part, listing: Listing, delimiter: str | None, na: Sequence[st
             path=part.path,
         )
     return made
-
-
-def _refuse_other_columns(first: Stored, other: Stored) -> None:
-    mine, others = ({each.name: each.type for each in file.schema} for file in (first, other))
-    one, two = first.part.name, other.part.name
-    remedy = "Give all files the same columns, or read those that belong together."
-    for name in [*mine, *others]:
-        if name not in others:
-            problem = f"{two} has no column {name!r}, which {one} has."
-        elif name not in mine:
-            problem = f"{two} has a column {name!r}, which {one} has not."
-        elif mine[name] != others[name]:
-            problem = f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
-        else:
-            continue
-        raise InputError(problem, remedy=remedy, column=name, path=other.part.path, first=first.part.path)
 
 
 def numbers_of(column: Any, name: str) -> Any:

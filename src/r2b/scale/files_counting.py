@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from r2b.lanes import parts_of
-from r2b.scale.batch import Batch
-from r2b.scale.tally import Counter, encoded_column, plain_type
+from r2b.scale.batch import Batch, plain_type
+from r2b.scale.tally import Counter, encoded_column
 from r2b.tables.arrow import pyarrow
 
 _FEW = 1 << 16  # combinations of codes that are counted by a table
@@ -36,7 +36,7 @@ class CodeCounter(Counter):
             super().add(batch)
             return
         columns = [batch.columns[name] for name in self.keys]
-        coded = [_narrow(column) or encoded_column(column) for column in columns]
+        coded = [_narrow(column) or encoded_column(column, name) for column, name in zip(columns, self.keys, strict=True)]
         sizes = [max(len(values), 1) for _, values in coded]
         self._agree([plain_type(column.type) for column in columns])
         if np.prod(sizes, dtype=np.float64) > _FEW:

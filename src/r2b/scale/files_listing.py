@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from urllib.request import url2pathname
 
 from r2b.errors import ParameterError
 from r2b.tables.formats import Format, format_named, format_of
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _REMEDY = "Say which files with a pattern, such as 'people/*.parquet'."
 
@@ -78,28 +81,57 @@ def list_files(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         No file is there, or their names tell several formats or none.
     """
     if not isinstance(given, (str, os.PathLike)):
-        paths = [os.fspath(each) for each in given]
+        paths = [local_path(each) for each in given]
         if not paths:
             raise ParameterError("The list of files is empty.", remedy="Name at least one file.")
         return _several(_there(paths), _shared(paths), f"{len(paths):,} files", format)
-    place = os.fspath(given)
+    place = local_path(given)
     if os.path.isdir(place):
         return replace(_several(_below(place), place, Path(place).name or place, format), whole=True)
     if os.path.exists(place):
         return Listing(Path(place).name, place, (Part(place, Path(place).name),), _format([place], format), False)
     if not glob.has_magic(place):
         raise ParameterError(f"There is no file {place!r}.", remedy="Check the path.", path=place)
-    found = [each for each in glob.glob(place, recursive=True) if os.path.isfile(each)]
+    # A pattern with ** twice finds a file once for every way to it.
+    found = [each for each in dict.fromkeys(glob.glob(place, recursive=True)) if os.path.isfile(each)]
     if not found:
         raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
-    return _several(found, _fixed(place), place, format)
+    # A pattern that goes down into all folders would meet what is written below it the next time.
+    return replace(_several(found, _fixed(place), place, format), whole="**" in Path(place).parts)
+
+
+def local_path(given: str | os.PathLike[str]) -> str:
+    """Give a path of this machine: ``~`` is the user's folder, and ``file:`` is left out.
+
+    Raises
+    ------
+    ParameterError
+        It is an address of another machine.
+
+    Examples
+    --------
+    >>> local_path("file:/data/people%202024.parquet"), local_path("people.parquet")
+    ('/data/people 2024.parquet', 'people.parquet')
+    """
+    path = os.fspath(given)
+    if path.startswith("file:"):
+        return url2pathname(path.removeprefix("file:").removeprefix("//localhost").removeprefix("//"))
+    if _ADDRESS.match(path):
+        raise ParameterError(
+            f"{path!r} is an address, and only files of this machine are read and written.",
+            remedy="Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...).",
+            path=path,
+        )
+    return path if os.path.exists(path) else os.path.expanduser(path)
 
 
 def _there(paths: list[str]) -> list[str]:
     seen: set[str] = set()
     for path in paths:
         if not os.path.isfile(path):
-            raise ParameterError(f"There is no file {path!r}.", remedy="A list names files: check the path.", path=path)
+            remedy = "A list names files; pass a folder alone, or a pattern." if os.path.isdir(path) else "Check the path."
+            kind = "a folder" if os.path.isdir(path) else "not there"
+            raise ParameterError(f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path)
         place = os.path.realpath(path)
         if place in seen:
             raise ParameterError(f"The file {path!r} is named twice.", remedy="Name each file once.", path=path)
@@ -142,8 +174,18 @@ def _several(paths: list[str], root: str, name: str, format: str | None) -> List
     names = {path: Path(os.path.relpath(path, root)).as_posix() for path in paths}
     ordered = sorted(paths, key=lambda path: names[path].split("/"))
     parts = tuple(Part(path, names[path], _keys(names[path])) for path in ordered)
+    _refuse_linked(ordered)
     _refuse_uneven(parts)
     return Listing(name, root, parts, _format(ordered, format), True)
+
+
+def _refuse_linked(paths: Sequence[str]) -> None:
+    """Refuse a file that is there under two names: its rows would count twice."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        other = seen.setdefault(os.path.realpath(path), path)
+        if other != path:
+            raise ParameterError(f"{other!r} and {path!r} are one file, by a link.", remedy=f"Remove the link. {_REMEDY}", path=path)
 
 
 def _keys(name: str) -> tuple[tuple[str, str | None], ...]:

@@ -26,6 +26,7 @@ Integers = NDArray[np.int64]
 _CHUNK = 1 << 22
 _LONGEST = 1 << 26  # bytes of one record
 _MARK = b"\xef\xbb\xbf"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _QUOTE = ord('"')
 
 
@@ -83,6 +84,12 @@ class DelimitedStored(Stored):
             self.n_bytes, _ = self.seen()
             with opened(part.path, format.compression) as file:
                 head = file.read(size)
+        if head.startswith(_WIDE_MARKS):
+            raise InputError(
+                f"{part.name} is text of two bytes a character (UTF-16), which is not read part by part.",
+                remedy="Convert it to UTF-8, or read it into memory: --encoding utf-16 --no-stream on the command line.",
+                path=part.path,
+            )
         self.mark = _MARK if head.startswith(_MARK) and self.encoding == "utf-8" else b""
         head = head[len(self.mark) :]
         if b"\r" in head and b"\n" not in head:
@@ -99,7 +106,7 @@ class DelimitedStored(Stored):
         if not head.startswith(self.header):
             raise InputError(
                 f"The first line of {part.name} is not {self.encoding}.",
-                remedy="Say how it is encoded with --encoding, such as latin-1 or cp1252.",
+                remedy="Say how it is encoded, such as encoding='latin-1' or 'cp1252'; --encoding on the command line.",
                 path=part.path,
                 line=1,
             )
@@ -170,7 +177,7 @@ class DelimitedStored(Stored):
             found = int(ragged[0].actual_columns)
             return InputError(
                 f"Line {line} of {self.part.name} has {found} field{'' if found == 1 else 's'}, but the header has {len(self.names)}.",
-                remedy="Correct the line, or say how fields are separated with --delimiter.",
+                remedy="Correct the line, or say how fields are separated: delimiter=';' or the like, --delimiter on the command line.",
                 path=self.part.path,
                 line=line,
                 n_fields=found,
@@ -178,7 +185,7 @@ class DelimitedStored(Stored):
             )
         return InputError(
             f"{self.part.name} cannot be read after line {chunk.line}: {str(cause).splitlines()[0].rstrip('.')}.",
-            remedy="Check that it is whole; say how it is encoded with --encoding.",
+            remedy="Check that it is whole, and say how it is encoded, such as encoding='latin-1'; --encoding on the command line.",
             path=self.part.path,
             line=chunk.line,
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from r2b.oracle import Block
 from r2b.oracle.blocks import Sums, Task
-from r2b.scale.batch import Batch, in_batches, lists_to_matrix
+from r2b.scale.batch import Batch, in_batches, lists_to_matrix, taken_rows
 from r2b.scale.decode import Decode
 from r2b.scale.relabel import Relabel
 from r2b.scale.source import Source
@@ -57,7 +57,7 @@ class HeldSource(Source):
 
     def list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
-        return list_length_of(self.table.schema.field(column).type, lambda: self.table.column(column).slice(0, 1))
+        return list_length_of(self.table.schema.field(column).type, column, lambda: self.table.column(column).slice(0, 1))
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Cut the table."""
@@ -84,12 +84,12 @@ def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
     arrow = pyarrow()
     new = relabel(batch)
     if new.rows is not None:
-        record = record.take(arrow.array(new.rows))
+        record = taken_rows(record, arrow.array(new.rows))
     fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]
     return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=arrow.schema(fields, record.schema.metadata))
 
 
-def list_length_of(kind: Any, first: Any) -> int | None:
+def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
     """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
     arrow = pyarrow()
     types = arrow.types
@@ -98,7 +98,7 @@ def list_length_of(kind: Any, first: Any) -> int | None:
     if types.is_list(kind) or types.is_large_list(kind):
         column = first()
         column = column.combine_chunks() if hasattr(column, "chunks") else column
-        return int(lists_to_matrix(column).shape[1])
+        return int(lists_to_matrix(column, name=name).shape[1])
     return None
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from r2b.scale.batch import Batch
+from r2b.errors import UnseenError
+from r2b.scale.batch import Batch, taken_rows
+from r2b.scale.choice import free_name
 from r2b.scale.relabel import Relabel
 from r2b.scale.tally import MOST_COMBINATIONS, Tally, refuse_combinations
 from r2b.tables.arrow import pyarrow
-
-_ROWS = "r2b: rows"
 
 
 def counted(frame: Any, keys: Sequence[str], **collect: Any) -> Any:
@@ -40,7 +40,8 @@ def counted(frame: Any, keys: Sequence[str], **collect: Any) -> Any:
     InputError
         There are too many combinations.
     """
-    grouped = nw.from_native(frame).select(*keys).group_by(*keys, drop_null_keys=False).agg(nw.len().cast(nw.Int64).alias(_ROWS))
+    rows = nw.len().cast(nw.Int64).alias(free_name("r2b: rows", keys))
+    grouped = nw.from_native(frame).select(*keys).group_by(*keys, drop_null_keys=False).agg(rows)
     found = grouped.head(MOST_COMBINATIONS + 1).collect("pyarrow", **collect).to_native()
     if found.num_rows > MOST_COMBINATIONS:
         refuse_combinations({name: len(found.column(name).unique()) for name in keys})
@@ -50,7 +51,7 @@ def counted(frame: Any, keys: Sequence[str], **collect: Any) -> Any:
 def tally_of(found: Any, keys: Sequence[str]) -> Tally:
     """Give what was counted as a tally."""
     columns = {name: found.column(name).combine_chunks() for name in keys}
-    return Tally(columns, found.column(_ROWS).to_numpy().astype(np.int64))
+    return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
 
 
 def in_rows(records: Iterable[Any], size: int) -> Iterator[Batch]:
@@ -101,9 +102,17 @@ def lookup(found: Any, relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
     arrow = pyarrow()
     keys = keys_of(relabel)
     record = _whole(arrow.Table.from_arrays([found.column(name) for name in keys], names=list(keys)))
-    new = unweighted(relabel)(Batch(record))
+    try:
+        new = unweighted(relabel)(Batch(record))
+    except UnseenError as error:
+        # The rows of the record are combinations: their numbers say nothing of the table.
+        raise UnseenError(
+            f"The table has the value {error.facts.get('value')!r}, which was not there when the labels were made.",
+            remedy="Debias again, and leave the table alone until its labels are written.",
+            value=error.facts.get("value"),
+        ) from error
     if new.rows is not None:
-        record = record.take(arrow.array(new.rows))
+        record = taken_rows(record, arrow.array(new.rows))
     own = tuple(f"r2b: key {place}" for place in range(len(keys)))
     columns = {name: column for name, column in new.columns.items() if name in relabel.names[:2] or relabel.form == "soft"}
     return arrow.Table.from_arrays([*record.columns, *columns.values()], names=[*own, *columns]), own

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from r2b.errors import ParameterError
 from r2b.oracle import Blocks
 from r2b.scale.batch import Batch
+from r2b.scale.choice import refuse_alike
 from r2b.scale.decode import Decode
 from r2b.scale.held import BATCH_ROWS, joined, list_length_of
 from r2b.scale.lazy import counted, in_rows, joins, keys_of, lookup, tally_of
@@ -21,6 +23,7 @@ from r2b.scale.relabel import Relabel
 from r2b.scale.source import Source
 from r2b.scale.tally import Tally
 
+_OTHER_NAMES = "Choose another name with new_column=...; 'round', 'sample' and 'expand' need no column per class."
 _CHANGED = "A row has a combination of label and attributes that was not there when the labels were made: debias again."
 
 
@@ -53,7 +56,7 @@ class DuckDBSource(Source):
         """Give the length of the first list."""
         if column not in self._lengths:  # kept: a connection answers one query at a time, and this is asked while rows are streamed
             first = self.table.project(quoted(column)).limit(1).to_arrow_table().column(0)
-            self._lengths[column] = list_length_of(first.type, lambda: first)
+            self._lengths[column] = list_length_of(first.type, column, lambda: first)
         return self._lengths[column]
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
@@ -77,6 +80,7 @@ class DuckDBSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a relation with new columns after the old ones, to be read as often as one likes."""
+        refuse_alike(self.names, relabel.names, "DuckDB", _OTHER_NAMES)
         return self._joined(relabel) if joins(relabel) else self._made(relabel)
 
     def _joined(self, relabel: Relabel) -> Any:
@@ -126,5 +130,20 @@ def quoted(name: str) -> str:
 
 
 def open_source(relation: Any) -> DuckDBSource:
-    """Open a relation."""
+    """Open a relation.
+
+    Raises
+    ------
+    ParameterError
+        Two of its columns differ in capitals only: DuckDB would answer for one where the other is asked for.
+    """
+    known: dict[str, str] = {}
+    for name in relation.columns:
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise ParameterError(
+                f"The DuckDB relation has columns {other!r} and {name!r}, which DuckDB takes for the same name.",
+                remedy="Rename one of them in its query, such as SELECT ... AS other.",
+                column=name,
+            )
     return DuckDBSource(relation)

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from r2b.errors import EmptyError
+from r2b.errors import EmptyError, ParameterError
 from r2b.oracle import Blocks
 from r2b.scale.batch import Batch
 from r2b.scale.decode import Decode
@@ -68,7 +68,7 @@ class PolarsSource(Source):
         if not isinstance(kind, polars.List):
             return None
         first = self.table.select(polars.col(column)).head(1).collect().to_arrow().column(0)
-        return list_length_of(first.type, lambda: first)
+        return list_length_of(first.type, column, lambda: first)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Collect some rows at a time with the streaming engine."""
@@ -162,5 +162,19 @@ def _polars() -> Any:
 
 
 def open_source(frame: Any) -> PolarsSource:
-    """Open a LazyFrame."""
-    return PolarsSource(frame)
+    """Open a LazyFrame.
+
+    Raises
+    ------
+    ParameterError
+        A column has a name that Polars takes for a pattern: it would answer with the columns that the pattern matches.
+    """
+    source = PolarsSource(frame)
+    strange = next((name for name in source.names if name == "*" or (name.startswith("^") and name.endswith("$"))), None)
+    if strange is not None:
+        raise ParameterError(
+            f"The LazyFrame has a column called {strange!r}, which Polars takes for a pattern of names.",
+            remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).",
+            column=strange,
+        )
+    return source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from inspect import signature
 from os import PathLike
 from typing import Any
 
@@ -50,7 +51,12 @@ def _source(data: Any, options: dict[str, Any]) -> Source:
     if isinstance(data, Source):
         return data
     if isinstance(data, (str, PathLike)) or (isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)):
-        source: Source = import_module("r2b.scale.files").FileSource.open(data, **options)
+        opened = import_module("r2b.scale.files").FileSource.open
+        known = [name for name in signature(opened).parameters if name != "path"]
+        unknown = next((name for name in options if name not in known), None)
+        if unknown is not None:
+            raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(known)}.", option=unknown)
+        source: Source = opened(data, **options)
         return source
     if options:
         raise ParameterError(

@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.errors import ParameterError
 from r2b.inputs import Dataset
 from r2b.inputs.integers import smallest_unsigned
 from r2b.merge import joint_codes
 from r2b.outputs.counted import Found, Search, picked
-from r2b.outputs.keyed import draws_of, key_words, row_numbers, uniforms_of
+from r2b.outputs.keyed import draws_of, key_words, row_numbers
 from r2b.outputs.rounding import round_rows
-from r2b.outputs.sampling import sample_rows, sample_table
-from r2b.scale.batch import Batch
+from r2b.scale.batch import Batch, plain_type, taken
 from r2b.scale.decode import Decode
 from r2b.solution.response import Response
 from r2b.solution.rows import FairRows
@@ -26,7 +26,6 @@ from r2b.tables.plain import as_text
 Array = np.ndarray[Any, np.dtype[Any]]
 Integers = NDArray[np.int64]
 Form = Literal["soft", "round", "sample", "expand"]
-FORMS: tuple[Form, ...] = ("soft", "round", "sample", "expand")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,8 @@ class Relabel:
         if self.form == "expand":
             return self._expanded(batch, data)
         draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
-        codes = self._sampled(data, draws) if self.form == "sample" else self._rounded(batch, data, draws)
+        fair = FairRows(data, self.response)
+        codes = fair.sample_by(draws) if self.form == "sample" else self._rounded(batch, data, draws)
         return NewColumns({self.names[0]: self._classes(batch, codes)})
 
     def _soft(self, data: Dataset) -> NewColumns:
@@ -102,13 +102,9 @@ class Relabel:
         made = [self._classes(batch, codes), arrow.array(parts), arrow.array(rows + batch.first)]
         return NewColumns(dict(zip(self.names, made, strict=False)), rows)
 
-    def _sampled(self, data: Dataset, draws: Integers) -> Array:
-        fair, uniforms = FairRows(data, self.response), uniforms_of(draws)
-        if data.labels.is_soft:
-            return sample_rows(fair.matrix(np.float64), uniforms)
-        return sample_table(joint_codes(data), fair.channel.reshape(-1, data.n_classes), uniforms)
-
     def _rounded(self, batch: Batch, data: Dataset, draws: Integers) -> Array:
+        if self.response.unchanged and not data.labels.is_soft:
+            return data.labels.array
         if self.borders is not None:
             return picked(joint_codes(data), draws, self.borders)
         matrix, weight = FairRows(data, self.response).matrix(np.float64), self.decode.weight(batch)
@@ -127,11 +123,11 @@ class Relabel:
         if choice.soft:
             return arrow.array(classes.tolist()).take(arrow.array(codes))
         kind = batch.columns[choice.label[0]].type
-        plain = kind.value_type if hasattr(kind, "index_type") else kind
+        plain = plain_type(kind)
         values = arrow.array([_plain(value) for value in classes], type=plain)
-        return (
-            values.take(arrow.array(codes)) if plain is kind else arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
-        )
+        if plain is kind:
+            return taken(values, arrow.array(codes))
+        return arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +169,13 @@ def new_names(form: Form, stem: str | None, choice: Any, classes: Sequence[Any],
     if form == "soft":
         if stem is None and len(choice.label) > 1:
             return tuple(f"{name}_fair" for name in choice.label)
+        bytes_ = next((each for each in classes if isinstance(each, bytes)), None)
+        if bytes_ is not None:
+            raise ParameterError(
+                f"The class {bytes_!r} is bytes, of which no name of a column can be made.",
+                remedy="Take 'round', 'sample' or 'expand', which need no column per class, or cast the labels to text.",
+                value=bytes_,
+            )
         return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
     if form == "expand":
         return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]

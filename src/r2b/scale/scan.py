@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b.auditing.facts import Audit
 from r2b.auditing.measure import audit_dataset, settled
-from r2b.errors import ParameterError
+from r2b.errors import MissingValueError, ParameterError
 from r2b.families import BoundName, Family, FamilyChoice, Request
 from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.inputs import Dataset, Schema, Vocabulary
-from r2b.job import Job, Objective, Settings
+from r2b.job import Job, Objective, Settings, Solvable
 from r2b.oracle.blocks import KernelChoice
+from r2b.questions.frontier import Frontier, _path, solved_along
+from r2b.questions.opening import request_and_settings
+from r2b.scale.applying import gaps_of, recounted, refuse_other_kind
 from r2b.scale.batch import lists_to_matrix
 from r2b.scale.choice import Choice, names_of, refuse_columns
 from r2b.scale.decode import Decode
 from r2b.scale.fair import FairTable
-from r2b.scale.solving import AT_HAND, solve_elsewhere
-from r2b.scale.source import Source
-from r2b.scale.tally import Tally, dataset_of, groups_of
+from r2b.scale.solving import AT_HAND, open_elsewhere
+from r2b.scale.source import NO_ATTRIBUTE, NO_LABEL, Source
+from r2b.scale.tally import Tally, dataset_of, groups_of, refuse_lists_as_text
 from r2b.solution import FairLabels
 from r2b.solvers import Progress
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
+_OPTIONS = tuple(each.name for kind in (Request, Settings) for each in fields(kind) if each.name not in ("names", "merge_rows"))
 _AUDITED_ENTRIES = 1 << 24  # probabilities are resampled row by row, in memory
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan:
     """A table to be audited or debiased where it lives; made by :func:`r2b.scan`.
 
@@ -41,6 +46,9 @@ class Scan:
     """
 
     source: Source
+
+    def __repr__(self) -> str:
+        return f"<Scan of {self.source.name}: {len(self.names)} column{'' if len(self.names) == 1 else 's'}>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,16 +110,105 @@ class Scan:
         request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
         settings = Settings(lam, objective, tol, max_iter, time_limit, progress, "auto", kernel, threads)
         choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        if not choice.soft:
-            counted = self.counted(choice, request)
-            solved: FairLabels = Job.of(counted, request, settings, costs).solve()
-            return _table(solved, self.source, choice, counted, normalize)
-        if costs is not None:
+        with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
+            return _table(job.solve(), self.source, choice, counted, normalize)
+
+    def frontier(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        epsilons: int | ArrayLike = 50,
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        at_hand: int = AT_HAND,
+        **options: Any,
+    ) -> Frontier:
+        """Solve along a path of epsilons: :func:`r2b.frontier` for columns of a table that lives elsewhere.
+
+        Parameters
+        ----------
+        label, sensitive_features, control_features, sample_weight
+            Names of columns, as for :meth:`debias`.
+        epsilons : int or array-like
+            The epsilons, or how many, as for :func:`r2b.frontier`.
+        costs, normalize, at_hand, **options
+            As for :meth:`debias`.
+
+        Returns
+        -------
+        Frontier
+            Each of its ``labels`` is a :class:`FairTable`, whose labels leave through ``frame`` and ``write``.
+
+        Notes
+        -----
+        The table is counted or decoded once. Class labels take no further pass; probabilities take a few for every epsilon.
+
+        Examples
+        --------
+        >>> import pyarrow, r2b
+        >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+        >>> r2b.scan(people).frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
+        array([0.1667, 0.    ])
+        """
+        unknown = next((name for name in options if name not in _OPTIONS), None)
+        if unknown is not None:
             raise ParameterError(
-                "Costs of changing probabilities are computed row by row, which is done in memory only.",
-                remedy="Leave costs out, or read the table and use r2b.debias.",
+                f"The option {unknown!r} is not an option of debias.", remedy=f"Choose among {', '.join(_OPTIONS)}.", option=unknown
             )
-        return _table(self._soft(choice, request, settings, normalize, at_hand), self.source, choice, None, normalize)
+        request, settings = request_and_settings(options)
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
+            asked = cast("Job", job)  # of which a path uses only what rows elsewhere have as well
+            path = _path(asked, epsilons)
+            found = solved_along(asked, path)
+        return Frontier(tuple(_table(each, self.source, choice, counted, normalize) for each in found), path)
+
+    def transform(
+        self,
+        fair: FairLabels,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        normalize: bool = False,
+    ) -> FairTable:
+        """Apply prices that were found before, such as last month's, to this table: :meth:`r2b.FairLabels.transform` for rows elsewhere.
+
+        Parameters
+        ----------
+        fair : FairLabels
+            From any :func:`r2b.debias`, or loaded with :func:`r2b.load`.
+        label, sensitive_features, control_features, sample_weight, normalize
+            Columns of this table, as for :meth:`debias`; classes, and crossings of attributes, must be among those fitted.
+
+        Returns
+        -------
+        FairTable
+            Status and certificate are those of the fitted rows; parity of these rows holds as far as they are distributed like those.
+
+        Raises
+        ------
+        UnseenError
+            A class, or a crossing of attributes, is new.
+        ParameterError
+            Labels of another kind were fitted, or attributes that are no columns of groups.
+
+        Examples
+        --------
+        >>> import pyarrow, r2b
+        >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": ["f", "f", "m", "m"]})
+        >>> later = pyarrow.table({"sex": ["m", "f"], "job": ["b", "a"]})
+        >>> r2b.scan(later).transform(fair, "job", sensitive_features="sex").frame("soft")["job_fair_a"].to_numpy().round(4)
+        array([0.3333, 0.6667])
+        """
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        refuse_other_kind(fair, choice, self.source.name)
+        counted = None if choice.soft else recounted(self.source, fair.schema, choice)
+        return _table(fair, self.source, choice, counted, normalize)
 
     def audit(
         self,
@@ -160,7 +257,7 @@ class Scan:
         for argument in ("label", "sensitive_features"):
             if not dict(chosen)[argument]:
                 raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
-        refuse_columns(self.names, chosen, self.source.name)
+        refuse_columns(self.names, chosen, self.source.subject)
         soft = len(labels) > 1 or self.source.list_length(labels[0]) is not None
         return Choice(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
 
@@ -170,28 +267,48 @@ class Scan:
         if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
             keys.append(weight)
         tally = self.source.tally(keys, weight)
-        self._refuse_missing(tally, [choice.label[0]])
-        if request.missing == "error":
-            self._refuse_missing(tally, choice.attributes)
+        self._refuse_gaps(tally, choice, request.missing)
+        refuse_lists_as_text(tally.columns[choice.label[0]], choice.label[0])
         if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
             tally = tally.spread(weight)
         return dataset_of(tally, choice, missing=request.missing, fewest_classes=1 if apart else 2)
 
-    def _refuse_missing(self, tally: Tally, columns: Sequence[str]) -> None:
-        for name in columns:
-            if tally.columns[name].is_null(nan_is_null=True).to_pylist().count(True):
-                self.source.refuse_missing(name)
+    def _refuse_gaps(self, tally: Tally, choice: Choice, missing: str) -> None:
+        """Refuse a table without rows, and columns that lack values."""
+        gaps = gaps_of(tally, self.source)
+        for name in gaps:
+            label = not choice.soft and name == choice.label[0]
+            if label or (missing == "error" and name in choice.attributes):
+                self.source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
+            if gaps[name] == tally.n_rows:
+                raise MissingValueError(
+                    f"None of the {tally.n_rows:,} rows of {self.source.name} has a value in {name!r}.",
+                    remedy="Leave this column out, or check that the right one was named.",
+                    column=name,
+                )
 
-    def _soft(self, choice: Choice, request: Request, settings: Settings, normalize: bool, at_hand: int) -> FairLabels:
+    @contextmanager
+    def _opened(
+        self, choice: Choice, request: Request, settings: Settings, costs: Any, normalize: bool, at_hand: int
+    ) -> Iterator[tuple[Solvable, Dataset | None]]:
+        """Count or decode the table, to be solved as often as asked; for class labels give the counts as well."""
+        if not choice.soft:
+            counted = self.counted(choice, request)
+            yield Job.of(counted, request, settings, costs), counted
+            return
+        if costs is not None:
+            raise ParameterError(
+                "Costs of changing probabilities are computed row by row, which is done in memory only.",
+                remedy="Leave costs out, or read the table and use r2b.debias.",
+            )
         tally = self.source.tally(choice.attributes, choice.weight)
-        if request.missing == "error":
-            self._refuse_missing(tally, choice.attributes)
+        self._refuse_gaps(tally, choice, request.missing)
         groups, cell_weight = groups_of(tally, choice, missing=request.missing)
         schema = Schema(
             self.classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
         )
         with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
-            return solve_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand)
+            yield open_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand), None
 
     def classes(self, choice: Choice) -> Vocabulary:
         """Name the classes of probabilities."""
@@ -218,7 +335,7 @@ class Scan:
             entries += len(batch) * (width or 1)
             if entries > _AUDITED_ENTRIES:
                 raise ParameterError(
-                    f"{self.source.name} has more than {_AUDITED_ENTRIES:,} probabilities, and they are resampled row by row in memory.",
+                    f"{self.source.subject} has more than {_AUDITED_ENTRIES:,} probabilities, and they are resampled row by row in memory.",
                     remedy="Audit a sample of the rows, or debias with epsilon=1: its certificate has the parity of all rows.",
                 )
             parts.append(batch.record)
@@ -226,7 +343,7 @@ class Scan:
         columns = {name: table.column(name) for name in choice.used}
         y: Any = {name: columns[name] for name in choice.label}
         if choice.listed:
-            y = lists_to_matrix(columns[choice.label[0]].combine_chunks())
+            y = lists_to_matrix(columns[choice.label[0]].combine_chunks(), name=choice.label[0])
         return assemble(
             y,
             **choice.features(columns),

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.errors import NotSolvedWarning
+from r2b.errors import ParameterError
 from r2b.families import Request
+from r2b.families.request import is_a
 from r2b.inputs import Groups, Schema
 from r2b.job import Settings, Solvable
 from r2b.merge import Extent, Rows
 from r2b.oracle import Block, BlockOracle, Blocks, MemoryOracle
 from r2b.oracle.blocks import KernelChoice, LabelSums, Sums, added
 from r2b.problem import Problem
-from r2b.solution import FairLabels
-from r2b.solvers import Limits, solve
+from r2b.solvers import Limits, Outcome, solve
 
 Floats = NDArray[np.float64]
 
@@ -128,15 +128,33 @@ class Elsewhere(Solvable):
 
     oracle: ElsewhereOracle
 
-    def _head_start(self, problem: Problem) -> Floats:
+    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
+        return super()._found(problem, limits, self._near(problem, start))
+
+    def _near(self, problem: Problem, start: Floats | None) -> Floats:
         """Solve for the sample alone. Where it is all rows its prices are the answer, and one pass over the blocks confirms it."""
         small = Problem(self.oracle.sample, problem.parity, problem.lam, problem.dearest)
         limits = Limits(self.settings.max_iter, self.settings.time_limit if self.oracle.whole else _PATIENCE)
         tol = self.settings.tol if self.oracle.whole else _NEAR
-        return solve(small, self.oracle.near, samples=self.oracle.near.samples(), tol=tol, limits=limits).prices
+        return solve(small, self.oracle.near, samples=self.oracle.near.samples(), tol=tol, limits=limits, start=start).prices
 
 
-def solve_elsewhere(
+def refuse_sample_size(at_hand: Any) -> None:
+    """Refuse a number of entries that is none.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if not is_a(Integral, at_hand) or int(at_hand) < 0:
+        raise ParameterError(
+            f"at_hand is {at_hand!r}.",
+            remedy="Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0.",
+            at_hand=at_hand,
+        )
+
+
+def open_elsewhere(
     blocks: Blocks,
     schema: Schema,
     groups: Groups,
@@ -145,8 +163,8 @@ def solve_elsewhere(
     request: Request,
     settings: Settings,
     at_hand: int = AT_HAND,
-) -> FairLabels:
-    """Solve for prices of rows in blocks.
+) -> Elsewhere:
+    """Settle what is asked of rows in blocks, to be solved as often as asked while the blocks are there.
 
     Parameters
     ----------
@@ -161,9 +179,9 @@ def solve_elsewhere(
     at_hand : int
         Entries of the sample that is brought home.
     """
+    refuse_sample_size(at_hand)
     oracle = ElsewhereOracle(blocks, cell_weight, n_rows, len(schema.classes), at_hand, settings.kernel, settings.threads)
     extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
     job = Elsewhere.elsewhere(schema, groups, extent, oracle, request, settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", NotSolvedWarning)
-        return job.solve(stacklevel=5)
+    assert isinstance(job, Elsewhere)
+    return job

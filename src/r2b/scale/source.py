@@ -8,7 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from r2b.errors import InputError, MissingValueError
 from r2b.oracle import Blocks
@@ -17,6 +20,9 @@ from r2b.scale.choice import Choice
 from r2b.scale.decode import Decode
 from r2b.scale.relabel import Relabel
 from r2b.scale.tally import Counter, Tally
+
+NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
+NO_ATTRIBUTE = "Fill or drop such rows, or make them a group of their own with missing='group', or leave them out with missing='exclude'."
 
 
 class Source(ABC):
@@ -70,34 +76,46 @@ class Source(ABC):
     def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
         """Write the table with new columns to files."""
         raise InputError(
-            f"{self.name} is not a file, so there is nothing that says how to write it.",
+            f"{self.subject} is not a file, so there is nothing that says how to write it.",
             remedy="Take frame(...), which is of the kind that came in, and write that.",
         )
 
-    def refuse_missing(self, column: str) -> None:
+    def refuse_missing(self, column: str, remedy: str) -> None:
         """Find a row without a value, and say where it is.
+
+        Parameters
+        ----------
+        column : str
+        remedy : str
+            There are more ways out for attributes than for labels.
 
         Raises
         ------
         MissingValueError
             Always, unless no row lacks one after all.
         """
+        look = RefuseMissing(column, remedy)
         for batch in self.batches([column]):
-            row = first_missing(batch.columns[column])
-            if row is not None:
-                with batch.placed():
-                    raise MissingValueError(
-                        f"Row {row} has no value in {column!r}.",
-                        remedy="Fill or drop such rows; attributes may also be read with missing='group' or 'exclude'.",
-                        column=column,
-                        row=row,
-                    )
+            look(batch)
+
+    @property
+    def subject(self) -> str:
+        """Its name at the start of a sentence; names of files stay as they are."""
+        return f"The {self.name[4:]}" if self.name.startswith("the ") else self.name
 
 
-def first_missing(column: Any) -> int | None:
-    """Give the first row without a value: a null or a NaN."""
-    import numpy as np
+@dataclass(frozen=True)
+class RefuseMissing:
+    """Looks for a row without a value: a null or a NaN; it can be sent to where the rows are."""
 
-    gaps = np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
-    found = np.flatnonzero(gaps)
-    return int(found[0]) if len(found) else None
+    column: str
+    remedy: str
+
+    def __call__(self, batch: Batch) -> None:
+        """Raise an error that says where it is."""
+        gaps = np.asarray(batch.columns[self.column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+        if not gaps.any():
+            return
+        row = int(np.flatnonzero(gaps)[0])
+        with batch.placed():
+            raise MissingValueError(f"Row {row} has no value in {self.column!r}.", remedy=self.remedy, column=self.column, row=row)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from r2b.errors import EmptyError, InputError, MissingExtraError, MissingValueError, ParameterError
+from r2b.errors import EmptyError, InputError, MissingExtraError, ParameterError
 from r2b.oracle.blocks import Sums, Task
 from r2b.scale.batch import Batch
+from r2b.scale.choice import free_name, refuse_alike
 from r2b.scale.decode import Decode
 from r2b.scale.relabel import Relabel
-from r2b.scale.source import Source, first_missing
+from r2b.scale.source import NO_LABEL, RefuseMissing, Source
 from r2b.scale.spark_lookup import looked_up
 from r2b.scale.spark_session import by_byte, fetched, mapped, numbered, streamed
 from r2b.scale.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, Ship
@@ -89,9 +90,9 @@ class SparkSource(Source):
         frame, _ = self.select([column])
         rows = frame.limit(1).collect()
         if not rows:
-            raise EmptyError(f"{self.name} has no rows.", remedy="Pass at least one row.")
+            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
         if rows[0][0] is None:
-            self.refuse_missing(column)
+            self.refuse_missing(column, NO_LABEL)
         return len(rows[0][0])
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
@@ -123,8 +124,9 @@ class SparkSource(Source):
     def _grouped(self, keys: tuple[str, ...]) -> Tally:
         frame, names = self.select(keys)
         grouped = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
-        counter = Counter(names, "count")
-        table = grouped.rename_columns([*names, "count"]).combine_chunks()
+        rows_of_each = free_name("rows", names)  # a column of the table may well be called count
+        counter = Counter(names, rows_of_each)
+        table = grouped.rename_columns([*names, rows_of_each]).combine_chunks()
         for record in table.to_batches():
             counter.add(Batch(record))
         found = counter.tally()
@@ -158,15 +160,7 @@ class SparkSource(Source):
         """Refuse new names that Spark would not tell from others: nothing could be asked of such a frame, and no file written."""
         if self.data.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
             return
-        known = {name.lower(): name for name in self.names}
-        for name in new:
-            if name.lower() in known:
-                raise ParameterError(
-                    f"The new column {name!r} differs from {known[name.lower()]!r} in capitals only, which Spark takes for the same name.",
-                    remedy="Choose another name with new_column=..., or set spark.sql.caseSensitive to true.",
-                    column=name,
-                )
-            known[name.lower()] = name
+        refuse_alike(self.names, new, "Spark", "Choose another name with new_column=..., or set spark.sql.caseSensitive to true.")
 
     def _combinations(self, keys: tuple[str, ...]) -> dict[str, Any]:
         return (self._tallies[keys] if keys in self._tallies else self.tally(keys)).columns
@@ -183,29 +177,10 @@ class SparkSource(Source):
         made = mapped(self.plain, Beside(self.names, relabel), types.StructType([*old, *new]))
         return made.toDF(*self.names, *relabel.names)
 
-    def refuse_missing(self, column: str) -> None:
+    def refuse_missing(self, column: str, remedy: str) -> None:
         """Find a row without a value where the rows are, and say which partition it is in."""
-        for _ in self.run([column], RefuseMissing(column)):
+        for _ in self.run([column], RefuseMissing(column, remedy)):
             pass
-
-
-@dataclass(frozen=True)
-class RefuseMissing:
-    """Looks for a row without a value."""
-
-    column: str
-
-    def __call__(self, batch: Batch) -> None:
-        """Raise an error that says where it is."""
-        row = first_missing(batch.columns[self.column])
-        if row is not None:
-            with batch.placed():
-                raise MissingValueError(
-                    f"Row {row} has no value in {self.column!r}.",
-                    remedy="Fill or drop such rows; attributes may also be read with missing='group' or 'exclude'.",
-                    column=self.column,
-                    row=row,
-                )
 
 
 def _refuse_other_lists(column: str, kind: Any) -> None:

@@ -165,7 +165,10 @@ def refuse_little_room(folder: str, n_bytes: int, what: str) -> None:
     ParameterError
         Names the folder, what is needed and what is free.
     """
-    free = shutil.disk_usage(folder).free
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as cause:
+        raise refusal(folder, cause) from cause
     if free < n_bytes:
         raise ParameterError(
             f"The disk of {folder} has {_size(free)} free, and {what} need about {_size(n_bytes)}.",

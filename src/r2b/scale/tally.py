@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from r2b.inputs.dataset import assemble
 from r2b.inputs.groups import read_groups
 from r2b.inputs.sums import as_float, exact_sums
 from r2b.inputs.weights import refuse_weightless_table
-from r2b.scale.batch import Batch
+from r2b.scale.batch import Batch, plain_type, same_values, taken
 from r2b.scale.choice import Choice
 from r2b.tables.arrow import pyarrow
 
@@ -25,6 +26,9 @@ Integers = NDArray[np.int64]
 
 MOST_COMBINATIONS = 1 << 22
 _LARGEST_CODE = 1 << 62
+_LOOKED_AT = 20
+_NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
+_DISTRIBUTION = re.compile(rf"[\[(]\s*{_NUMBER.pattern}(?:[,;\s]+{_NUMBER.pattern})+\s*[\])]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,7 @@ class Tally:
     def spread(self, weight: str) -> Tally:
         """Give every row an entry of its own, with the weight that its column has."""
         rows = np.repeat(np.arange(len(self.count)), self.count)
-        columns = {name: column.take(pyarrow().array(rows)) for name, column in self.columns.items()}
+        columns = {name: taken(column, pyarrow().array(rows)) for name, column in self.columns.items()}
         return Tally(columns, np.ones(len(rows), np.int64), np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64))
 
 
@@ -129,7 +133,7 @@ class Counter:
         for place, (old, new) in enumerate(zip(kept, types, strict=False)):
             if unknown(old):
                 kept[place] = new
-            elif not unknown(new) and str(new).removeprefix("large_") != str(old).removeprefix("large_"):
+            elif not unknown(new) and not same_values(old, new):
                 name = self.keys[place]
                 raise MixedTypeError(
                     f"The column {name!r} holds {old} in one part of the table and {new} in another.",
@@ -154,6 +158,25 @@ def refuse_combinations(sizes: Mapping[str, int]) -> None:
     )
 
 
+def refuse_lists_as_text(classes: Any, name: str) -> None:
+    """Refuse probabilities that were made text on their way: every distinct row of them would be a class of its own.
+
+    Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
+    """
+    shown = classes.slice(0, _LOOKED_AT).to_pylist()
+    if len(shown) > 1 and all(isinstance(each, str) and _DISTRIBUTION.fullmatch(each) and _sums_to_one(each) for each in shown):
+        raise InputError(
+            f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
+            remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "
+            "before the frame is made.",
+            column=name,
+        )
+
+
+def _sums_to_one(text: str) -> bool:
+    return abs(sum(map(float, _NUMBER.findall(text))) - 1.0) < 1e-3
+
+
 class _Missing:
     """Stands for a missing value in a key: a NaN is not equal to itself."""
 
@@ -170,11 +193,6 @@ _NAN = _Missing()
 
 def _restored(value: Any) -> Any:
     return float("nan") if value is _NAN else value
-
-
-def plain_type(kind: Any) -> Any:
-    """Give the type of the values behind a dictionary."""
-    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
 
 
 def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
@@ -199,17 +217,17 @@ def _weights(batch: Batch, name: str) -> Floats:
     column = batch.columns[name]
     wrong, types = None, pyarrow().types
     if not any(kind(column.type) for kind in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)):
-        raise WeightError(
-            f"The column {name!r} of weights holds {column.type}, not numbers.", remedy="Name a column of numbers.", column=name
-        )
+        kind = plain_type(column.type)
+        raise WeightError(f"The column {name!r} of weights holds {kind}, not numbers.", remedy="Name a column of numbers.", column=name)
     weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
     if not (len(weight) == 0 or (weight.min() >= 0 and weight.max() < np.inf)):
         wrong = int(np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[0])
     if wrong is not None:
         with batch.placed():
+            found = f"the weight {float(weight[wrong])!r}" if column[wrong].is_valid else "no weight"
             raise WeightError(
-                f"The weight of row {wrong} is {float(weight[wrong])!r}.",
-                remedy="Pass finite weights of zero or more.",
+                f"Row {wrong} has {found} in {name!r}.",
+                remedy="Give every row a finite weight of zero or more, or drop such rows.",
                 row=wrong,
                 value=float(weight[wrong]),
                 column=name,

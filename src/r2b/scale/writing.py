@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,9 +60,18 @@ def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool 
     ParameterError
         It is there already, the disk has no room, or the name tells a format that the table cannot have.
     """
-    with Landing(force=force, keep=kept_files(source)) as landing:
+    with Landing(force=force, keep=kept_files(source)) as landing, _in_python(path):
         write_into(landing, source, relabel, path)
         landing.land()
+
+
+@contextmanager
+def _in_python(path: str) -> Iterator[None]:
+    """Let the remedies of the command line speak of arguments."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(error.problem, remedy=error.remedy.replace("--force", "force=True"), **error.facts) from error
 
 
 def kept_files(source: FileSource) -> tuple[str, ...]:

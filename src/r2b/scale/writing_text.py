@@ -101,7 +101,7 @@ def added_fields(file: DelimitedStored, chunk: Chunk, made: Sequence[NewColumns]
     tails = [tail for each in made for tail in _tails(list(each.columns.values()), list(each.columns), file)]
     if made[0].rows is not None:
         # Rows of a batch are numbered from its own first.
-        shift = np.cumsum([0, *(_rows_behind(chunk, made, place) for place in range(len(made) - 1))])
+        shift = np.cumsum([0, *(_n_rows(each) for each in made[:-1])])
         order = np.concatenate([each.rows + start for each, start in zip(made, shift, strict=True) if each.rows is not None]).tolist()
         open_end = chunk.raw[-1:] not in (b"\n", b"")
         bodies, ends = [bodies[row] for row in order], [ends[row] or newline for row in order]
@@ -113,10 +113,9 @@ def added_fields(file: DelimitedStored, chunk: Chunk, made: Sequence[NewColumns]
     return b"".join(pieces)
 
 
-def _rows_behind(chunk: Chunk, made: Sequence[NewColumns], place: int) -> int:
-    rows = made[place].rows
-    assert rows is not None
-    return int(rows[-1]) + 1  # every row leaves at least once
+def _n_rows(made: NewColumns) -> int:
+    assert made.rows is not None
+    return int(made.rows[-1]) + 1  # every row leaves at least once
 
 
 def _records(chunk: Chunk, newline: bytes) -> tuple[list[bytes], list[bytes]]:
