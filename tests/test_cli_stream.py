@@ -269,3 +269,30 @@ def test_another_format_and_another_type_are_verified(shell: Shell) -> None:
     for form in ("round", "soft"):
         assert shell("debias", place, *ASK, "--as", form, "--stream", "--output", shell.folder / f"{form}.csv").code == 0
         assert failed(shell("verify", shell.folder / f"{form}.csv", "--json")) == set()
+
+
+@pytest.mark.parametrize("way", ["parquet", "csv", "folder", "pattern"])
+def test_a_frontier_read_part_by_part_is_that_of_memory(way: str, shell: Shell) -> None:
+    place = given(way, shell.folder)
+    file_tables.WAYS["parquet"](PEOPLE, shell.folder / "whole")
+    path = ("--epsilons", "0,0.02,0.1", "--json")
+    streamed = shell("frontier", place, *ASK, "--stream", *path, "--output", shell.folder / "cost.csv")
+    whole = shell("frontier", next((shell.folder / "whole").rglob("*.parquet")), *ASK, "--no-stream", *path)
+    assert streamed.code == whole.code == 0, streamed.err
+    for one, other in zip(streamed.facts["points"], whole.facts["points"], strict=True):
+        assert one == pytest.approx(other, abs=1e-9)
+    assert (shell.folder / "cost.csv").read_text().count("\n") == 4
+
+
+@pytest.mark.parametrize("command", ["frontier", "audit"])
+def test_nothing_is_written_into_a_folder_that_is_read(command: str, shell: Shell) -> None:
+    place = given("folder", shell.folder)
+    part = next(each for each in sorted(place.rglob("*")) if each.is_file())
+    before = part.read_bytes()
+    option = "--output" if command == "frontier" else "--html"
+    for target in (part, place / "new.csv"):
+        refused = shell(command, place, *ASK, option, target, "--force")
+        assert refused.code == 2
+        assert "which is read" in refused.err
+    assert part.read_bytes() == before
+    assert not (place / "new.csv").exists()

@@ -13,6 +13,7 @@ from r2b import errors
 from r2b.chance import sampling_level
 from r2b.inputs.names import written
 from r2b.intervals import parity_interval
+from r2b.metrics import demographic_parity
 
 RNG = np.random.default_rng(5)
 SEX = RNG.choice(["f", "m"], 300)
@@ -236,3 +237,24 @@ def test_a_family_may_name_a_column_by_its_number():
 def test_a_negative_zero_is_a_zero():
     fair = r2b.debias(Y, sensitive_features=SEX, epsilon=-0.0)
     assert "(epsilon 0)" in str(fair) and not np.signbit(fair.certificate.epsilon).any()
+
+
+@pytest.mark.parametrize("kind", [np.array, list, lambda y: np.array(y, dtype=object)])
+def test_probabilities_of_one_class_are_no_classes_and_both_ways_out_work(kind):
+    scores, groups = [0.1, 0.7, 0.3, 0.9], list("aabb")
+    for call in (r2b.debias, r2b.audit, demographic_parity):
+        with pytest.raises(errors.InputError, match=r"from 0 to 1, such as 0\.1.*column_stack.*text"):
+            call(kind(scores), sensitive_features=groups)
+    both = np.column_stack([1 - np.array(scores), scores])
+    assert demographic_parity(both, sensitive_features=groups) == pytest.approx(0.2)
+    assert demographic_parity([str(each) for each in scores], sensitive_features=groups) == 0.5
+    for ratings in ([1.0, 2.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], [0.5, 1.5, 0.5, 0.5]):
+        assert demographic_parity(kind(ratings), sensitive_features=groups) == 0.5
+
+
+def test_masked_numbers_are_missing_numbers():
+    masked = np.ma.array([0.5, 0.5, 0.2, 0.1], mask=[False, False, True, False])
+    with pytest.raises(errors.WeightError, match="The weight of row 2 is nan"):
+        r2b.debias(list("abab"), sensitive_features=list("aabb"), sample_weight=masked)
+    with pytest.raises(errors.InputError, match="row 2"):
+        r2b.debias({"x": masked, "y": 1 - masked.data}, sensitive_features=list("aabb"))

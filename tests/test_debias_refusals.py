@@ -172,6 +172,6 @@ def test_a_column_of_scores_is_not_a_column_of_classes():
     """Thousands of values that occur once each would be solved for as classes, at groups x classes^2 numbers."""
     scores = np.random.default_rng(0).random(5000)
     with pytest.raises(errors.InputError, match=r"5,000 distinct values in 5,000 rows.*pass two columns"):
-        r2b.debias(scores, sensitive_features=np.arange(5000) % 2)
+        r2b.debias(10 * scores, sensitive_features=np.arange(5000) % 2)
     soft = np.column_stack([1 - scores, scores])
     assert r2b.debias(soft, sensitive_features=np.arange(5000) % 2).status.ok

@@ -174,7 +174,7 @@ def test_a_broken_library_is_not_called_missing(monkeypatch, tmp_path):
 
 def test_scores_of_one_class_are_refused_since_they_would_pass_for_classes():
     scores = np.array([0.1, 0.7, 0.7, 0.4])
-    with pytest.raises(InputError, match=r"0\.1, and a decimal number is no class.*column_stack"):
+    with pytest.raises(InputError, match=r"such as 0\.1.*column_stack"):
         SoftTargets.of(scores)
     assert SoftTargets.of(np.column_stack([1 - scores, scores])).classes.tolist() == [0, 1]
     assert SoftTargets.of([0.0, 1.0, 1.0]).classes.tolist() == [0.0, 1.0]

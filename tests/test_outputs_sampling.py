@@ -24,7 +24,9 @@ def make_rows(n: int, n_classes: int, seed: int) -> np.ndarray:
 
 def by_definition(row: np.ndarray, uniform: float) -> int:
     reached = 0.0
-    total = sum(float(x) for x in row)
+    total = 0.0
+    for chance in row:  # one by one: from Python 3.12 on, sum() makes up for the rounding of floats
+        total += float(chance)
     for k, chance in enumerate(row):
         reached += float(chance)
         if uniform * total < reached:

@@ -73,7 +73,7 @@ def test_nothing_is_written_where_a_pattern_of_all_folders_would_find_it_again(t
     (tmp_path / "in" / "one").mkdir(parents=True)
     pq.write_table(people(100), tmp_path / "in" / "one" / "p.parquet")
     fair = r2b.scan(str(tmp_path / "in" / "**" / "*.parquet")).debias("job", **ASK)
-    with pytest.raises(ParameterError, match="lie in one another"):
+    with pytest.raises(ParameterError, match=r"lies in|holds"):
         fair.write(tmp_path / "in" / "fair")
     fair.write(tmp_path / "fair")
     assert (tmp_path / "fair" / "one" / "p.parquet").is_file()

@@ -58,7 +58,7 @@ def test_a_loaded_solution_is_the_saved_one(case, tmp_path):
         np.array([1, -5, 2**62, 0]),
         np.array([1, 2, 3, 250], np.uint8),
         np.array([0.1, -2.5, 1e300, np.inf]),
-        np.array([0.1, 0.2, 0.3, 0.4], np.float32),
+        np.array([0.1, 0.2, 0.3, 1.4], np.float32),
         [False, True],
         np.array([b"x", b"y\xff", b"z", b""]),
         np.array(["2020-01-01", "2021-06-30", "1970-01-01", "2262-01-01"], "M8[D]"),

@@ -71,9 +71,9 @@ def one_blas_thread() -> Iterator[None]:
     Its matrices are small, or there is one per group and we spread the groups ourselves. A threaded BLAS gains nothing then, and where
     another process shares the cores its threads wait for each other: solves become ten times slower.
     """
-    # The limit is the process's. Of solves on several threads one sets it and takes it back; the others go along, and lose only speed should
-    # they last longer. Were each to restore what it found, the last would restore the limit itself, and the process would keep to one
-    # thread for good. The thread that set it must take it back: threadpoolctl heeds no other.
+    # The limit is the process's. Of solves on several threads one sets it and takes it back; the others go along, and lose only speed
+    # should they last longer. Were each to restore what it found, the last would restore the limit itself, and the process would keep to
+    # one thread for good. The thread that set it must take it back: threadpoolctl heeds no other.
     if not _limiting.acquire(blocking=False):
         yield
         return

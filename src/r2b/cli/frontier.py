@@ -16,7 +16,10 @@ from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, target_of
 from r2b.cli.selection import PARTS, Selection, families_of
 from r2b.cli.speaking import on_lines, say, say_json
+from r2b.cli.stream_frontier import frontier_stream
+from r2b.cli.streams import streams
 from r2b.errors import NotSolvedWarning, ParameterError
+from r2b.questions.frontier import Frontier
 from r2b.tables import Landing, read_table, table_of
 from r2b.tables.compression import compress
 from r2b.tables.formats import format_for
@@ -35,6 +38,7 @@ from r2b.tables.formats import format_for
 @click.option("--output", "-o", metavar="PATH", shell_complete=completing.files, help="Write the points as a table as well.")
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
 @options.force
+@options.streaming
 @options.reading
 @options.manners
 def frontier_command(
@@ -48,6 +52,7 @@ def frontier_command(
     output: str | None,
     output_format: str | None,
     force: bool,
+    stream: bool | None,
     format_: str | None,
     encoding: str,
     delimiter: str | None,
@@ -62,35 +67,56 @@ def frontier_command(
       r2b frontier adult.csv --label education --sensitive sex
       r2b frontier adult.csv --label education --sensitive sex --epsilons 0,0.01,0.02,0.05
       r2b frontier adult.csv --label education --sensitive sex,race --families both --output cost.csv
+      r2b frontier 'people/*.parquet' --label job --sensitive sex
     """  # noqa: D301
     path = _path(epsilons, points)
     columns = {name: given.pop(name) for name in PARTS}
+    asked = {"families": families, "family": family, "target": target, "costs": costs}
+    reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
     with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
         if output is not None:
             landing.check(output)
             shape = format_for(output, output_format)
-        table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
-        arguments = Selection.of(table, **columns).arguments(table)
-        if not quiet:
-            tell_lookalikes(arguments, columns["label"])
-        with on_lines(table):
-            classes = classes_of(arguments["y"])
-        given |= {"families": families_of(table, families, family, "crossed"), "target": target_of(target, classes)}
-        given["costs"] = costs_of(costs, classes)
-        solves = path if isinstance(path, int) else len(path)
-        with warnings.catch_warnings(), on_lines(table), Meter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
-            warnings.simplefilter("ignore", NotSolvedWarning)
-            found = r2b.frontier(**arguments, epsilons=path, progress=meter, **given)
+        if streams(data, stream, format_, {**columns, **given, "costs": costs, "encoding": encoding}):
+            found, name = frontier_stream(landing, data, path, reading, columns, asked, given, quiet=quiet or as_json)
+        else:
+            found, name = _in_memory(data, path, reading, columns, asked, given, quiet=quiet, as_json=as_json)
         if output is not None:
+            landing.check(output)  # once more: which files a pattern reads is known only now
             rows = [asdict(point) for point in found]
             content = table_of({name: [row[name] for row in rows] for name in rows[0]}, shape)
             landing.write(output, compress(content, shape.compression))
             landing.land()
     if as_json:
-        say_json({"data": table.name, "points": [asdict(point) for point in found]})
+        say_json({"data": name, "points": [asdict(point) for point in found]})
     elif not quiet:
         say(str(found))
     return DONE if all(point.solved for point in found) else NOT_REACHED
+
+
+def _in_memory(
+    data: str,
+    path: int | list[float],
+    reading: dict[str, Any],
+    columns: dict[str, Any],
+    asked: dict[str, Any],
+    given: dict[str, Any],
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> tuple[Frontier, str]:
+    table = read_table(data, format=reading["format_"], encoding=reading["encoding"], delimiter=reading["delimiter"])
+    arguments = Selection.of(table, **columns).arguments(table)
+    if not quiet:
+        tell_lookalikes(arguments, columns["label"])
+    with on_lines(table):
+        classes = classes_of(arguments["y"])
+    given |= {"families": families_of(table, asked["families"], asked["family"], "crossed")}
+    given |= {"target": target_of(asked["target"], classes), "costs": costs_of(asked["costs"], classes)}
+    solves = path if isinstance(path, int) else len(path)
+    with warnings.catch_warnings(), on_lines(table), Meter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        return r2b.frontier(**arguments, epsilons=path, progress=meter, **given), table.name
 
 
 def _path(epsilons: tuple[str, ...], points: int | None) -> int | list[float]:

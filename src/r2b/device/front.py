@@ -35,7 +35,7 @@ from r2b.families import BoundName, Family, FamilyChoice, Request
 from r2b.families.request import AbsentGroups, SmallGroups, Target, one_of
 from r2b.inputs import Dataset
 from r2b.inputs.agreement import refuse_lengths
-from r2b.inputs.labels import Labels
+from r2b.inputs.labels import Labels, refuse_lone_probabilities
 from r2b.inputs.vocabulary import Vocabulary
 from r2b.job import Job, Objective, Settings
 from r2b.merge import Extent
@@ -182,6 +182,8 @@ def _of_classes(
     joint, pairs, counts = compact(cells.codes.long() * len(values) + codes)
     groups = replace(cells.groups, codes=pairs // len(values), repeats=counts)
     total = None if weight is None else add_by_cell(weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
-    table = Dataset(Labels(Vocabulary(values), codes=pairs % len(values)), groups, total)
+    classes = Vocabulary(values)
+    refuse_lone_probabilities(classes)
+    table = Dataset(Labels(classes, codes=pairs % len(values)), groups, total)
     fair = Job.of(table, request, settings, costs).solve(stacklevel=4)
     return DeviceLabels.of(fair, Held(codes, rows_of(cells, weight), cells.groups, giver))

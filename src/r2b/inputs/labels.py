@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b.errors import EmptyError, ShapeError, UnseenError
+from r2b.errors import EmptyError, InputError, ShapeError, UnseenError
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.integers import Array
 from r2b.inputs.probabilities import as_matrix, checked
@@ -63,6 +63,7 @@ def read_labels(y: Any, *, normalize: bool, fewest_classes: int) -> Labels:
     found = _column_or_table(y)
     if isinstance(found, Column):
         codes, vocabulary = read_vocabulary(found, what=WHAT)
+        refuse_lone_probabilities(vocabulary)
         _refuse_few(vocabulary, fewest_classes)
         return Labels(vocabulary, codes=_frozen(codes))
     vocabulary = _classes_of(found)
@@ -162,6 +163,27 @@ def _in_order(found: Frame | Matrix, vocabulary: Vocabulary) -> Frame | Matrix:
     order = [given.index(name) for name in fitted]
     columns = tuple(found.columns[j] for j in order)
     return Frame({column.name: column.native for column in columns}, "columns", columns, found.names[order])
+
+
+def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
+    """Refuse decimal numbers from 0 to 1 as classes: they are the probabilities of one class, and would pass for as many classes as rows.
+
+    Raises
+    ------
+    InputError
+        All classes are numbers from 0 to 1, and one is not whole. Other decimal numbers, such as ratings by half stars, are classes.
+    """
+    if vocabulary.values.dtype.kind not in "fO":
+        return
+    values = [plain_value(value) for value in vocabulary.values]
+    value = next((value for value in values if isinstance(value, float) and not value.is_integer()), None)
+    if value is not None and all(isinstance(each, (int, float)) and 0 <= each <= 1 for each in values):
+        raise InputError(
+            f"The labels are numbers from 0 to 1, such as {value!r}: probabilities of one class, which are no classes.",
+            remedy="Pass the probabilities of all classes, for two np.column_stack([1 - y, y]); or text, where classes are called so.",
+            argument=WHAT,
+            value=value,
+        )
 
 
 def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:

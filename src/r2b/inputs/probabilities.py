@@ -122,6 +122,8 @@ def _of_objects(array: Array, what: str, wording: Wording) -> Array:
 def _numbers(column: Column, what: str, wording: Wording) -> Array:
     """Give a column of a frame as a NumPy array of numbers, missing ones as NaN."""
     native = column.native
+    if isinstance(native, np.ma.MaskedArray):
+        native = np.ma.filled(native.astype(np.float64), np.nan)
     if column.library == "pandas" and hasattr(native.dtype, "numpy_dtype"):
         native = native.to_numpy(dtype=np.float64, na_value=np.nan)  # the nullable numbers and those of pyarrow
     array = np.asarray(native.to_numpy() if column.library in ("pandas", "polars") and not isinstance(native, np.ndarray) else native)

@@ -81,6 +81,8 @@ def refuse_weightless_table(weight: Array) -> None:
 
 def _numbers(column: Column) -> Array:
     native = column.native
+    if isinstance(native, np.ma.MaskedArray):
+        native = np.ma.filled(native.astype(np.float64), np.nan)
     if column.library == "pandas" and not isinstance(native.dtype, np.dtype):
         native = native.astype(object).where(native.notna(), None)
     array = np.asarray(native.to_numpy() if column.library == "polars" else native)

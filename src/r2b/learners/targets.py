@@ -9,9 +9,9 @@ import numpy as np
 from narwhals import dependencies as libraries
 from numpy.typing import NDArray
 
-from r2b.errors import InputError, ParameterError, RowsUnavailableError, ShapeError, WeightError
+from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
 from r2b.inputs.agreement import refuse_lengths, refuse_other_order
-from r2b.inputs.labels import Labels, read_labels
+from r2b.inputs.labels import read_labels
 from r2b.inputs.vocabulary import Vocabulary, column_of
 from r2b.inputs.weights import read_weight
 from r2b.lanes import parts_of
@@ -103,7 +103,6 @@ class SoftTargets:
     @classmethod
     def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
         read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
-        _refuse_decimals(read)
         weight = None
         if sample_weight is not None:
             column = column_of(sample_weight, what="sample_weight")
@@ -156,18 +155,6 @@ class SoftTargets:
             weight = self.weights(part)
             sums += self.table[part].sum(axis=0, dtype=np.float64) if weight is None else weight @ self.table[part]
         return sums / (self.n_rows if self.weight is None else self.weight.sum())
-
-
-def _refuse_decimals(read: Labels) -> None:
-    """Refuse a column of decimal numbers: the scores of one class would pass for as many classes as there are rows."""
-    values = read.vocabulary.values
-    if read.codes is not None and values.dtype.kind == "f" and (values != np.round(values)).any():
-        value = float(values[values != np.round(values)][0])
-        raise InputError(
-            f"The labels hold {value!r}, and a decimal number is no class.",
-            remedy="Pass classes, or the probabilities of all of them: of two, np.column_stack([1 - y, y]).",
-            value=value,
-        )
 
 
 def _refuse_other_classes(targets: SoftTargets, trained: SoftTargets) -> None:

@@ -144,7 +144,7 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
     array([0.2667, 0.1307, 0.0427])
     """
     job = job_of(y, {"sensitive_features": sensitive_features, **options})
-    path = _path(job, _POINTS if epsilons is None else epsilons)
+    path = path_of(job, _POINTS if epsilons is None else epsilons)
     return Frontier(tuple(solved_along(job, path)), path)
 
 
@@ -179,7 +179,8 @@ def _extended(found: list[FairLabels], epsilons: Floats, place: int) -> Floats |
     return np.asarray(last + ratio * (last - found[-2].prices))
 
 
-def _path(job: Job, epsilons: int | ArrayLike) -> Floats:
+def path_of(job: Job, epsilons: int | ArrayLike) -> Floats:
+    """Give the epsilons of a frontier in rising order, evenly spaced where only their number is asked for."""
     remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
     if isinstance(epsilons, (int, np.integer)) and not isinstance(epsilons, bool):
         if epsilons < 1:

@@ -18,7 +18,7 @@ from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.inputs import Dataset, Schema, Vocabulary
 from r2b.job import Job, Objective, Settings, Solvable
 from r2b.oracle.blocks import KernelChoice
-from r2b.questions.frontier import Frontier, _path, solved_along
+from r2b.questions.frontier import Frontier, path_of, solved_along
 from r2b.questions.opening import request_and_settings
 from r2b.scale.applying import gaps_of, recounted, refuse_other_kind
 from r2b.scale.batch import lists_to_matrix
@@ -162,7 +162,7 @@ class Scan:
         choice = self.chosen(label, sensitive_features, control_features, sample_weight)
         with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
             asked = cast("Job", job)  # of which a path uses only what rows elsewhere have as well
-            path = _path(asked, epsilons)
+            path = path_of(asked, epsilons)
             found = solved_along(asked, path)
         return Frontier(tuple(_table(each, self.source, choice, counted, normalize) for each in found), path)
 

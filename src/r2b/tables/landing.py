@@ -69,8 +69,7 @@ class Landing:
             raise ParameterError(
                 f"{path} is the file that is read.", remedy="Write to another name; the input is never changed.", path=str(path)
             )
-        if folder:
-            _refuse_within(target, self.keep)
+        _refuse_within(target, self.keep)
         if target.is_dir() and not folder:
             raise ParameterError(f"{path} is a folder.", remedy="Pass the name of a file in it.", path=str(path))
         if not target.parent.is_dir():
@@ -175,17 +174,14 @@ def unwritable(path: str | Path, cause: OSError) -> ParameterError:
 
 
 def _refuse_within(target: Path, keep: tuple[str, ...]) -> None:
-    """Refuse a folder that holds what is read, or lies in it."""
+    """Refuse what lies in a folder that is read, and a folder that holds what is read."""
     place = Path(os.path.realpath(target))
     for each in keep:
         other = Path(os.path.realpath(each))
         inside = other.is_dir() and place.is_relative_to(other)
         if inside or other.is_relative_to(place):
-            raise ParameterError(
-                f"{target} and {each}, which is read, lie in one another.",
-                remedy="Write to another folder; the input is never changed.",
-                path=str(target),
-            )
+            fault = f"{target} lies in {each}, which is read." if inside else f"{target} holds {each}, which is read."
+            raise ParameterError(fault, remedy="Write to another folder; the input is never changed.", path=str(target))
 
 
 def _refuse_precious(target: Path) -> None:
