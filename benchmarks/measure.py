@@ -64,12 +64,13 @@ def peak_extra(call: Callable[[], object]) -> tuple[float, str]:
     except OSError:
         way = "ru_maxrss, an upper bound"
     keep = call()
-    peak = _high_water() if way.startswith("VmHWM") else _maxrss()
+    peak = high_water() if way.startswith("VmHWM") else _maxrss()
     del keep
     return max(0.0, float(peak - before)), way
 
 
-def _high_water() -> int:
+def high_water() -> int:
+    """Give the peak of this process's resident memory. What a process was before it became this one counts in ru_maxrss, and not here."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

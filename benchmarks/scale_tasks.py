@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from measure import high_water
 
 
 def count(path: str) -> dict[str, Any]:
@@ -73,5 +74,5 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {"count": count, "copy": copy,
 if __name__ == "__main__":
     request = json.loads(sys.argv[1])
     found = TASKS[request.pop("task")](**request)
-    found["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    found["peak_bytes"] = high_water()
     print(json.dumps(found))
