@@ -207,16 +207,10 @@ def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
 
 
 def test_prose_fits_the_width_of_the_sources() -> None:
-    names = (
-        "README",
-        "ARCHITECTURE",
-        "CONTRIBUTING",
-        "docs/guide",
-        "docs/messages",
-        "docs/constraints",
-        "docs/how-it-works",
-        "docs/reference",
-    )
+    # Of pages that are made from results, the scripts say where lines end.
+    made = {"benchmark", "gpu", "planning", "reproduction"}
+    pages = [f"docs/{path.stem}" for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in made]
+    names = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", *pages)
     lines = [(name, line) for name in names for line in FENCE.sub("", (ROOT / f"{name}.md").read_text(encoding="utf-8")).splitlines()]
     assert not [(name, line) for name, line in lines if len(line) > 140 and not line.startswith("|")]
 
