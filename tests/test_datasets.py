@@ -121,3 +121,9 @@ def test_a_library_that_is_not_installed_is_named(table: AdultTable, monkeypatch
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtraError, match=r"polars is not installed.*r2b\[frames\]"):
         table.to_frame("polars")
+
+
+def test_a_table_tells_its_columns_as_frames_do() -> None:
+    adult = load_adult()
+    assert "sex" in adult and "gender" not in adult and 0 not in adult
+    assert list(adult) == list(adult.columns)

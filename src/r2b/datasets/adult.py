@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module, resources
 from typing import Any, Final, Literal, overload
@@ -66,6 +67,12 @@ class AdultTable:
                 columns=tuple(self.columns),
             )
         return self.columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
 
     def __len__(self) -> int:
         return len(self.columns["age"])
