@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
@@ -24,6 +25,7 @@ from r2b.questions.opening import job_of
 from r2b.report.flows import flows_of
 from r2b.report.limits import limits_of
 from r2b.solution import FairLabels
+from r2b.solution.text import cells_are_groups, mean_changes, means_of
 
 Floats = NDArray[np.float64]
 
@@ -281,7 +283,7 @@ def _beyond(family: FamilyAudit, bounded: set[str]) -> tuple[bool, bool, float]:
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:
-    proof = fair.certificate
+    proof, means = fair.certificate, mean_changes(fair, _LISTED)
     return {
         "status": fair.status.value,
         "advice": fair.status.advice,
@@ -298,8 +300,10 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         **flows_of(fair),
         "largest": [
             {"group": _plain(c.group), "old": _plain(c.old), "new": _plain(c.new), "weight": c.weight, "share": c.share}
-            for c in fair.largest_changes(_LISTED)
+            for c in (fair.largest_changes(_LISTED) if cells_are_groups(fair) else [])
         ],
+        "means": [] if cells_are_groups(fair) else [{**asdict(c), "group": _plain(c.group), "label": _plain(c.label)} for c in means],
+        "means_of": means_of(fair),
         "dearest": [
             {"family": c.family, "group": _plain(c.group), "class": _plain(c.label), "price": c.price, "rate": c.rate}
             for c in fair.dearest_constraints(_LISTED)

@@ -95,6 +95,9 @@ def _change(facts: dict[str, Any]) -> list[str]:
     if change["largest"]:
         moves = [[c["group"], c["old"], c["new"], words.moved(c["weight"]), words.percent(c["share"])] for c in change["largest"]]
         parts += ["The largest moves:", table(["Group", "From", "To", unit, "of that group and class"], moves, left=3)]
+    if change["means"]:
+        means = [[c["group"], c["label"], f"{c['before']:.4f}", f"{c['after']:.4f}"] for c in change["means"]]
+        parts += [f"The largest changes of {change['means_of']}:", table(["Group", "Class", "before", "after"], means, left=2)]
     shifts = [[s["group"], s["class"], words.percent(s["before"]), words.percent(s["after"])] for s in flows["shifts"][: views.TOP_ROWS]]
     if shifts:
         parts.append(table(["Group", "Class", "before", "after"], shifts, left=2))

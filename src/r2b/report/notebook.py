@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from r2b.inputs.vocabulary import plain_value
 from r2b.report import svg, views, words
 from r2b.report.html import environment, source
+from r2b.solution.text import cells_are_groups, mean_changes, means_of
 
 if TYPE_CHECKING:
     from r2b.auditing import Audit
@@ -37,7 +38,8 @@ def fair_html(fair: FairLabels) -> str:
         }
         for family in proof.families[:_SHOWN]
     ]
-    changes = [] if fair.dataset is None else fair.largest_changes(_SHOWN)
+    changes = [] if fair.dataset is None or not cells_are_groups(fair) else fair.largest_changes(_SHOWN)
+    means = [] if cells_are_groups(fair) else mean_changes(fair, _SHOWN)
     return _rendered(
         "fair",
         fair=fair,
@@ -46,6 +48,9 @@ def fair_html(fair: FairLabels) -> str:
         families=families,
         more=len(proof.families) - len(families),
         changes=[(str(plain_value(c.group)), plain_value(c.old), plain_value(c.new), c.weight, c.share) for c in changes],
+        weighted=fair.dataset is not None and fair.dataset.weight is not None,
+        means=[(str(plain_value(c.group)), plain_value(c.label), c.before, c.after) for c in means],
+        means_of=means_of(fair),
         absent=[f"{each.group} in {each.stratum}" for each in fair.families.absent],
     )
 

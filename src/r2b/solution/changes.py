@@ -1,4 +1,4 @@
-"""Which labels move where, and which constraints make them: the largest flows and the dearest prices."""
+"""Which labels move where, and which constraints make them: the largest flows, the means that change most, the dearest prices."""
 
 from __future__ import annotations
 
@@ -95,6 +95,53 @@ def heaviest_flows(
         names = _named(groups, cell), _named(classes, old_class), _named(classes, new)
         found.append(Change(*names, weight, weight / float(weights[cell, old_class])))
     return found
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """The mean of one class in one group, before and after; for a continuous attribute the moment with one of its functions.
+
+    Attributes
+    ----------
+    family : str
+    group, label : object
+        Names as they came in.
+    before, after : float
+    """
+
+    family: str
+    group: Any
+    label: Any
+    before: float
+    after: float
+
+
+def largest_mean_changes(
+    families: list[tuple[str, slice]], before: Floats, after: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
+) -> list[MeanChange]:
+    """List the ``n`` means of groups that change most: what can be said where a row is in several groups, or in none.
+
+    Parameters
+    ----------
+    families : list of (name, groups)
+    before, after : ndarray of shape (n_groups, n_classes)
+    groups, classes : ndarray
+        Names.
+    n : int
+
+    Examples
+    --------
+    >>> before, after = np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([[0.4, 0.6], [0.4, 0.6]])
+    >>> largest_mean_changes([("sex", slice(0, 2))], before, after, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
+    [MeanChange(family='sex', group='m', label='no', before=0.2, after=0.4)]
+    """
+    listed = [(name, group, label) for name, mine in families for group in range(mine.start, mine.stop) for label in range(len(classes))]
+    size = np.array([abs(after[group, label] - before[group, label]) for _, group, label in listed])
+    order = [place for place in np.argsort(-size, kind="stable")[: max(n, 0)] if size[place] > _NOTHING]
+    return [
+        MeanChange(family, _named(groups, group), _named(classes, label), float(before[group, label]), float(after[group, label]))
+        for family, group, label in (listed[place] for place in order)
+    ]
 
 
 def _named(names: NDArray[Any], place: int) -> Any:

@@ -238,13 +238,13 @@ class FairRows:
                 squares = np.bincount(index, weight**2, minlength=len(table))
                 cells = np.empty(len(table), np.intp)
                 cells[index] = data.groups.codes[mine]
-                np.add.at(variance, cells, squares[:, None] * table * (1.0 - table))
+                np.add.at(variance, cells, squares[:, None] * _binomial_variance(table))
                 total += float(weight.sum())
             return variance, total
         for start, block in self._numbered_blocks():
             codes = data.groups.codes[start : start + len(block)]
             weight = weights[start : start + len(block)]
-            np.add.at(variance, codes, (weight**2)[:, None] * block * (1.0 - block))
+            np.add.at(variance, codes, (weight**2)[:, None] * _binomial_variance(block))
             total += float(weight.sum())
         return variance, total
 
@@ -252,6 +252,11 @@ class FairRows:
         size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
         for number, block in enumerate(self.blocks(size, np.float64)):
             yield number * size, block
+
+
+def _binomial_variance(probability: Array) -> Array:
+    # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
+    return np.asarray(np.maximum(probability * (1.0 - probability), 0.0))
 
 
 def _together(codes: Array) -> list[Array]:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.names import written
+from r2b.parity import MomentBound
+from r2b.solution.changes import largest_mean_changes
 
 if TYPE_CHECKING:
     from r2b.certificate import Certificate
-    from r2b.solution.changes import Change
+    from r2b.solution.changes import Change, MeanChange
     from r2b.solution.labels import FairLabels
 
 _SHOWN = 5
@@ -31,17 +34,52 @@ def account(fair: FairLabels) -> str:
         f"  certificate       {_proof(proof)}",
     ]
     lines += _notes(fair)
-    changes = [] if fair.dataset is None else fair.largest_changes(_SHOWN)
-    if changes:
-        lines.append("  largest changes")
-        lines += [_change(change) for change in changes]
-    return "\n".join(lines)
+    return "\n".join(lines + _changes(fair))
 
 
-def _change(c: Change) -> str:
+def _changes(fair: FairLabels) -> list[str]:
+    data = fair.dataset
+    if data is None:
+        return []
+    if not cells_are_groups(fair):
+        means = mean_changes(fair, _SHOWN)
+        return [f"  largest changes of {means_of(fair)}", *(_mean_change(each) for each in means)] if means else []
+    changes = fair.largest_changes(_SHOWN)
+    return ["  largest changes", *(_change(change, weighted=data.weight is not None) for change in changes)] if changes else []
+
+
+def cells_are_groups(fair: FairLabels) -> bool:
+    """Tell whether a cell has rows in common: a row of uncertain group, or with a number for an attribute, is a cell of its own."""
+    return fair.dataset is None or set(fair.dataset.groups.kinds) == {CATEGORICAL}
+
+
+def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
+    """List the means of groups that change most; the moments of continuous attributes where there are no groups."""
+    moments = _only_moments(fair)
+    families = [(each.name, each.groups) for each in fair.families.members if moments or not isinstance(each.bound, MomentBound)]
+    proof = fair.certificate
+    return largest_mean_changes(families, proof.means_before, proof.means, fair.groups, fair.classes, n)
+
+
+def means_of(fair: FairLabels) -> str:
+    """Name what :func:`mean_changes` lists."""
+    return "moments" if _only_moments(fair) else "group means"
+
+
+def _only_moments(fair: FairLabels) -> bool:
+    return all(isinstance(member.bound, MomentBound) for member in fair.families.members)
+
+
+def _mean_change(c: MeanChange) -> str:
+    before, after = (round(mean, 4) + 0.0 for mean in (c.before, c.after))  # no -0.0000
+    return f"    {written(c.group)}: {written(c.label)} {before:.4f} -> {after:.4f}"
+
+
+def _change(c: Change, *, weighted: bool) -> str:
     # Flows between many classes are far smaller than a row each.
     moved = f"{c.weight:,.1f}" if c.weight >= 0.05 else f"{c.weight:.2g}"
-    return f"    {written(c.group)}: {written(c.old)} -> {written(c.new)}, {moved} rows ({100 * c.share:.1f} % of that cell)"
+    amount = f"weight {moved}" if weighted else f"{moved} rows"
+    return f"    {written(c.group)}: {written(c.old)} -> {written(c.new)}, {amount} ({100 * c.share:.1f} % of that cell)"
 
 
 _MEASURES = {
