@@ -7,7 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-from r2b.errors import EmptyError, FileFormatError, InputError, LengthError, MissingValueError, ShapeError, UnseenError, WeightError
+from r2b.errors import (
+    EmptyError,
+    FileFormatError,
+    InputError,
+    LengthError,
+    MissingValueError,
+    RowLabelError,
+    ShapeError,
+    UnseenError,
+    WeightError,
+)
 from r2b.inputs import Schema, read
 from r2b.inputs.integers import cross
 
@@ -162,8 +172,9 @@ def test_pandas_rows_in_another_order_are_refused():
     with pytest.raises(InputError, match=r"different order"):
         read(y, sensitive_features=pandas.DataFrame({"sex": sex[::-1]}))
     read(y[::-1], sensitive_features=sex[::-1], sample_weight=weight[::-1])
-    read(y, sensitive_features=pandas.Series(SEX, index=list("abcde")))  # other labels altogether: rows go by position
-    read(y, sensitive_features=pandas.Series(SEX, index=[0, "a", 1, "b", 2]))
+    for index in (list("abcde"), [0, "a", 1, "b", 2]):
+        with pytest.raises(RowLabelError):
+            read(y, sensitive_features=pandas.Series(SEX, index=index))
     read(y, sensitive_features=sex[::-1].to_numpy())
 
 

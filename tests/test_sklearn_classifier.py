@@ -200,14 +200,15 @@ def test_feature_names_are_kept(name):
 @pytest.mark.parametrize("name", ["numpy", "pandas", "polars", "pyarrow", "csr"])
 def test_nothing_that_is_passed_in_is_modified(name, strategy):
     features, before = CONTAINERS[name](), CONTAINERS[name]()
-    y, groups, weight = pd.Series(LABELS), pd.Series(GROUPS), WEIGHTS.copy()
+    index = before.index if name == "pandas" else None
+    y, groups, weight = pd.Series(LABELS, index), pd.Series(GROUPS, index), WEIGHTS.copy()
     ParityClassifier(Kind(), strategy=strategy).fit(features, y, sensitive_features=groups, sample_weight=weight)
     if name in ("numpy", "csr"):
         assert abs(features - before).sum() == 0
     else:
         assert features.equals(before)
-    assert y.equals(pd.Series(LABELS))
-    assert groups.equals(pd.Series(GROUPS))
+    assert y.equals(pd.Series(LABELS, index))
+    assert groups.equals(pd.Series(GROUPS, index))
     np.testing.assert_array_equal(weight, WEIGHTS)
 
 

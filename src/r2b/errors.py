@@ -58,6 +58,10 @@ class LengthError(InputError):
     """Two columns that describe the same rows have different lengths."""
 
 
+class RowLabelError(InputError):
+    """Two pandas objects that describe the same rows have different indexes."""
+
+
 class MissingValueError(InputError):
     """A label, a sensitive attribute or a weight is missing."""
 

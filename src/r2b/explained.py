@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from r2b.basis import Basis, Choice, fit_basis
 from r2b.errors import ParameterError, ShapeError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.continuous import read_continuous
 from r2b.inputs.dataset import Dataset
 from r2b.inputs.groups import Groups
@@ -164,7 +164,7 @@ def _together(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     labels = read_labels(y, normalize=False, fewest_classes=1)
     column = column_of(attribute, what=WHAT)
     refuse_lengths(LABELS, labels.n_rows, WHAT, len(column))
-    refuse_other_order(LABELS, labels.vocabulary.index, WHAT, column.index)
+    index = refuse_other_index((LABELS, labels.vocabulary.index), (WHAT, column.index))
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
     codes, vocabulary = read_continuous(column, what=what, missing="error")
     groups = Groups((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
@@ -172,7 +172,7 @@ def _together(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
         return Dataset(labels, groups)
     weights = column_of(sample_weight, what=WEIGHTS)
     refuse_lengths(LABELS, labels.n_rows, WEIGHTS, len(weights))
-    refuse_other_order(LABELS, labels.vocabulary.index, WEIGHTS, weights.index)
+    refuse_other_index((LABELS, index), (WEIGHTS, weights.index))
     weight = read_weight(weights)
     refuse_weightless_table(weight)
     return Dataset(labels, groups, weight)

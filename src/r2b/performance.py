@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import read_groups
 from r2b.inputs.integers import Array
@@ -47,11 +47,14 @@ class Score:
     rows : ndarray of shape (N,)
         The value of each row.
     weight : ndarray of shape (N,) or None
+    index : pandas Index or None
+        The row labels of the data that it came from, where these had any.
     """
 
     value: float
     rows: Array = field(repr=False)
     weight: Array | None = field(default=None, repr=False)
+    index: Any = field(default=None, repr=False)
 
     def interval(self, level: float = 0.99, *, method: IntervalMethod = "normal", n_boot: int = 1_000, random_state: int = 0) -> Interval:
         """Give a confidence interval, as :func:`r2b.intervals.mean_interval` says."""
@@ -138,7 +141,7 @@ def top_k_accuracy(
     if ties not in get_args(Ties):
         remedy = f"Choose one of {', '.join(map(repr, get_args(Ties)))}."
         raise ParameterError(f"The tie rule {ties!r} is not known.", remedy=remedy, ties=ties, options=get_args(Ties))
-    labels, matrix = _read_pair(y_true, scores, classes, distributions=False)
+    labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= matrix.shape[1]:
         n_classes = matrix.shape[1]
         raise ParameterError(f"k is {k!r}, but there are {n_classes} classes.", remedy=f"Pass 1 to {n_classes}.", k=k, n_classes=n_classes)
@@ -146,7 +149,7 @@ def top_k_accuracy(
     for block in row_blocks(matrix):
         hits = _hits(matrix[block], k, ties)
         rows[block] = _at_labels(hits, labels, block)
-    return _score(rows, sample_weight, labels)
+    return _score(rows, sample_weight, index)
 
 
 def _hits(scores: Array, k: int, ties: Ties) -> Array:
@@ -195,14 +198,14 @@ def tv_accuracy(y_true: Any, scores: Any, *, classes: Any = None, sample_weight:
     >>> tv_accuracy([[1.0, 0.0], [0.5, 0.5]], [[0.75, 0.25], [0.0, 1.0]]).value
     0.625
     """
-    labels, matrix = _read_pair(y_true, scores, classes, distributions=True)
+    labels, matrix, index = _read_pair(y_true, scores, classes, distributions=True)
     rows = np.empty(len(matrix))
     for block in row_blocks(matrix):
         if labels.matrix is None:  # half of (1 - p_y) plus the rest, which is again 1 - p_y
             rows[block] = _at_labels(matrix[block], labels, block)
         else:
             rows[block] = 1 - np.abs(matrix[block] - labels.matrix[block]).sum(axis=1, dtype=np.float64) / 2
-    return _score(np.clip(rows, 0.0, 1.0), sample_weight, labels)  # rows sum to 1 only within a tolerance
+    return _score(np.clip(rows, 0.0, 1.0), sample_weight, index)  # rows sum to 1 only within a tolerance
 
 
 def error_parity(
@@ -238,16 +241,17 @@ def error_parity(
     if isinstance(losses, tuple) and len(losses) == 3 and callable(losses[2]):
         y_true, scores, measure = losses
         truth = recognise(y_true, what="y_true")
-        index, losses = (truth if isinstance(truth, Column) else truth.columns[0]).index, measure(y_true, scores)
+        index, losses = truth.index, measure(y_true, scores)
     own_weight = losses.weight if isinstance(losses, Score) else None
     if isinstance(losses, Score):
-        rows = 1 - losses.rows
+        rows, index = 1 - losses.rows, losses.index if index is None else index
     else:
         rows, index = _read_losses(losses)
     groups = read_groups(sensitive_features)
     refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
-    refuse_other_order("losses", index, "sensitive_features", groups.vocabularies[0].index)
-    weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows), "losses", index)
+    beside = (("losses", index), ("sensitive_features", groups.index))
+    refuse_other_index(*beside)
+    weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows), *beside)[0]
     if weight is not None:
         refuse_weightless_groups(weight, groups)
     codes = groups.codes.astype(np.intp)
@@ -260,19 +264,19 @@ def _group_means(rows: Array, codes: Array, weight: Array | None, n_groups: int)
     return np.bincount(codes, weighted, n_groups) / np.bincount(codes, weight, n_groups)
 
 
-def _score(rows: Array, sample_weight: Any, labels: Labels) -> Score:
-    weight = None if sample_weight is None else _read_weight(sample_weight, len(rows), "y_true", labels.vocabulary.index)
+def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
+    weight, index = (None, index) if sample_weight is None else _read_weight(sample_weight, len(rows), ("y_true", index))
     rows.flags.writeable = False
-    return Score(float(rows.mean() if weight is None else np.average(rows, weights=weight)), rows, weight)
+    return Score(float(rows.mean() if weight is None else np.average(rows, weights=weight)), rows, weight, index)
 
 
-def _read_weight(sample_weight: Any, n_rows: int, what: str, index: Any | None) -> Array:
+def _read_weight(sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]) -> tuple[Array, Any | None]:
     column = column_of(sample_weight, what="sample_weight")
-    refuse_lengths(what, n_rows, "sample_weight", len(column))
-    refuse_other_order(what, index, "sample_weight", column.index)
+    refuse_lengths(beside[0][0], n_rows, "sample_weight", len(column))
+    index = refuse_other_index(*beside, ("sample_weight", column.index))
     weight = read_weight(column)
     refuse_weightless_table(weight)
-    return weight
+    return weight, index
 
 
 def _read_losses(losses: Any) -> tuple[Array, Any | None]:
@@ -295,23 +299,22 @@ def _read_losses(losses: Any) -> tuple[Array, Any | None]:
     return rows, column.index
 
 
-def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -> tuple[Labels, Array]:
-    """Read labels and scores of the same rows, with the columns of both in one order."""
+def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -> tuple[Labels, Array, Any | None]:
+    """Read labels and scores of the same rows, with the columns of both in one order, and their row labels."""
     found = recognise(scores, what="scores")
     if isinstance(found, Column):
         raise ShapeError("The argument scores has one column.", remedy="Pass one column per class.", argument="scores")
     truth = recognise(y_true, what="y_true")
     refuse_lengths("y_true", len(truth), "scores", len(found))
-    known_rows = (truth if isinstance(truth, Column) else truth.columns[0]).index
-    refuse_other_order("y_true", known_rows, "scores", found.columns[0].index)
+    index = refuse_other_index(("y_true", truth.index), ("scores", found.index))
     vocabulary = Vocabulary(_classes_of(found, truth, classes))
     labels = read_known_labels(y_true, vocabulary=vocabulary, soft=_is_soft(truth), normalize=False)
     matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
     if distributions:
         names: dict[str, Any] = {"name_of": lambda k: plain_value(vocabulary.values[k]), "what": "scores", "wording": _SCORES}
-        return labels, checked(matrix, ours=ours, normalize=False, **names)
+        return labels, checked(matrix, ours=ours, normalize=False, **names), index
     _refuse_not_finite(matrix)
-    return labels, matrix
+    return labels, matrix, index
 
 
 def _is_soft(truth: Column | Frame | Matrix) -> bool:

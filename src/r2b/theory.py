@@ -17,6 +17,7 @@ import numpy as np
 
 from r2b.chance import SamplingLevel, sampling_level
 from r2b.errors import ParameterError, ShapeError
+from r2b.inputs.agreement import refuse_other_index
 from r2b.inputs.arrival import Column, recognise
 from r2b.inputs.dataset import assemble
 from r2b.inputs.integers import Array
@@ -147,6 +148,7 @@ def generalization_bound(
     found = recognise(predicted, what="predicted")
     schema = replace(labels.schema, is_soft=not isinstance(found, Column) and len(found.columns) > 1)
     given = schema.read(predicted, sensitive_features=sensitive_features, sample_weight=sample_weight)
+    refuse_other_index(("y", labels.index), ("predicted", given.index))
     means, weights = means_of(labels)
     predictions, _ = means_of(given)
     return GeneralizationBound(

@@ -34,7 +34,7 @@ from r2b.errors import EmptyError, ParameterError
 from r2b.families import BoundName, Family, FamilyChoice, Request
 from r2b.families.request import AbsentGroups, SmallGroups, Target, one_of
 from r2b.inputs import Dataset
-from r2b.inputs.agreement import refuse_lengths
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.inputs.labels import Labels, refuse_lone_probabilities
 from r2b.inputs.vocabulary import Vocabulary
 from r2b.job import Job, Objective, Settings
@@ -123,6 +123,7 @@ def debias(
     with room_on(place):
         cells = read_cells(sensitive_features, control_features, place, missing)
         refuse_lengths("y", int(labels.shape[0]), "sensitive_features", int(cells.codes.shape[0]))
+        refuse_other_index(("y", row_labels(y)), ("sensitive_features", cells.groups.index), ("sample_weight", row_labels(sample_weight)))
         weight = None if sample_weight is None else read_weight(sample_weight, int(labels.shape[0]), place)
         if labels.ndim == 1:
             return _of_classes(labels.to(place), cells, weight, giver, request, settings, costs)

@@ -18,7 +18,7 @@ from r2b.device.reading import host_attributes, normalized, read_weight, refuse_
 from r2b.device.rows import DeviceRows
 from r2b.errors import LengthError, ParameterError, ShapeError, UnseenError
 from r2b.inputs import Dataset, Groups
-from r2b.inputs.agreement import refuse_lengths
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.inputs.groups import read_known_cells
 from r2b.inputs.labels import Labels
 from r2b.outputs.seeds import generator
@@ -99,7 +99,7 @@ class DeviceLabels(FairLabels):
         labels = Labels(self.schema.classes, None if soft else array.astype(np.int64), array if soft else None)
         weight = None if held.rows.weight is None else held.rows.weight.cpu().numpy()
         known = {each.name: getattr(self, each.name) for each in fields(FairLabels)}
-        return FairLabels(**{**known, "dataset": Dataset(labels, groups, weight)})
+        return FairLabels(**{**known, "dataset": Dataset(labels, groups, weight, groups.index)})
 
     @cached_property
     def _host(self) -> FairLabels:
@@ -208,6 +208,7 @@ class DeviceLabels(FairLabels):
                 remedy="Pass the features of the same rows, in the same order.",
                 lengths={"X": len(features), "y": len(held.rows)},
             )
+        refuse_other_index(("sensitive_features", held.groups.index), ("X", row_labels(X)))
         numbers, codes, weights = [], [], []
         first = 0
         for block in self._blocks(_BLOCK_ENTRIES // len(self.classes), torch.float64):
@@ -259,6 +260,7 @@ class DeviceLabels(FairLabels):
             host_attributes(sensitive), host_attributes(control), fitted=self.schema.layout, known_crossings=self.table is not None
         )
         refuse_lengths("y", len(labels), "sensitive_features", groups.n_rows)
+        refuse_other_index(("sensitive_features", groups.index), ("sample_weight", row_labels(weight)))
         cells = torch.from_numpy(groups.codes.astype(np.int64)).to(labels.device)
         own = None if weight is None else read_weight(weight, len(labels), labels.device)
         rows = DeviceRows(cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own)

@@ -14,6 +14,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b.errors import EmptyError, InputError, LengthError, ShapeError
+from r2b.inputs.agreement import refuse_other_index
 from r2b.inputs.integers import Array
 
 
@@ -31,12 +32,15 @@ class Column:
         Empty where it has none.
     wrapped : bool
         Whether it came inside a narwhals Series and should leave as one.
+    labelled : bool
+        Whether the index of a pandas Series is the user's: an Index or an array of pandas has none.
     """
 
     native: Any
     library: str
     name: str = ""
     wrapped: bool = False
+    labelled: bool = True
 
     def __len__(self) -> int:
         return len(self.native)
@@ -44,7 +48,7 @@ class Column:
     @property
     def index(self) -> Any | None:
         """The row labels of a pandas Series, None for the others."""
-        return self.native.index if self.library == "pandas" else None
+        return self.native.index if self.library == "pandas" and self.labelled else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,11 @@ class Frame:
 
     def __len__(self) -> int:
         return len(self.columns[0])
+
+    @property
+    def index(self) -> Any | None:
+        """The row labels that its pandas columns share, None without any."""
+        return next((column.index for column in self.columns if column.index is not None), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +83,11 @@ class Matrix:
         """Its columns as views, unnamed."""
         return tuple(Column(self.array[:, j], "numpy") for j in range(self.array.shape[1]))
 
+    @property
+    def index(self) -> None:
+        """An array has no row labels."""
+        return None
+
 
 def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
     """Tell what kind of table was handed in.
@@ -87,7 +101,7 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
 
     Raises
     ------
-    ShapeError, EmptyError, LengthError, InputError
+    ShapeError, EmptyError, LengthError, RowLabelError, InputError
 
     Examples
     --------
@@ -122,7 +136,7 @@ def _of_library(native: Any, *, what: str) -> Column | Frame | None:
             levels=native.nlevels,
         )
     if pandas is not None and (libraries.is_pandas_index(native) or isinstance(native, pandas.api.extensions.ExtensionArray)):
-        native = pandas.Series(native)
+        return Column(pandas.Series(native), "pandas", _name(getattr(native, "name", None)), labelled=False)
     if libraries.is_pandas_series(native):
         return Column(native, "pandas", _name(native.name))
     if libraries.is_polars_series(native):
@@ -196,6 +210,7 @@ def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
                 argument=what,
                 lengths=(len(columns[0]), len(column)),
             )
+    refuse_other_index(*((f"{what}[{name!r}]", column.index) for name, column in zip(native, columns, strict=True)))
     named = tuple(replace(column, name=_name(name)) for name, column in zip(native, columns, strict=True))
     return Frame(native, "dict", named, _labels(list(native)))
 

@@ -139,7 +139,7 @@ class Attribute:
     @property
     def index(self) -> Any | None:
         """The row labels of pandas, None for other libraries."""
-        return self.arrived.index if isinstance(self.arrived, Column) else self.arrived.columns[0].index
+        return self.arrived.index
 
     @property
     def place(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from r2b.errors import FileFormatError, ParameterError
 from r2b.inputs import groups as grouping
 from r2b.inputs import labels as labelling
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.attributes import CONTROL, SENSITIVE, ContinuousSettings, placed
 from r2b.inputs.groups import Groups, read_groups, read_known_cells
 from r2b.inputs.integers import Array
@@ -32,11 +32,14 @@ class Dataset:
     groups : Groups
     weight : ndarray of shape (N,), float64, or None
         None where all rows weigh 1. Of a row that stands for several, the weight of them all.
+    index : pandas Index or None
+        The row labels that all pandas objects which were read share; None without any.
     """
 
     labels: Labels
     groups: Groups
     weight: Array | None = None
+    index: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -267,19 +270,19 @@ def assemble(
 
 
 def _together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str) -> Dataset:
-    index = labels.vocabulary.index
     refuse_lengths(labelling.WHAT, labels.n_rows, grouping.WHAT, groups.n_rows)
+    indexes = [(labelling.WHAT, labels.vocabulary.index)]
     for j, (name, vocabulary) in enumerate(zip(groups.columns, groups.vocabularies, strict=True)):
         argument = SENSITIVE if j < groups.n_sensitive else CONTROL
-        refuse_other_order(labelling.WHAT, index, argument if j in (0, groups.n_sensitive) else placed(argument, name), vocabulary.index)
+        indexes.append((argument if j in (0, groups.n_sensitive) else placed(argument, name), vocabulary.index))
     if sample_weight is None:
-        return Dataset(labels, groups)
+        return Dataset(labels, groups, index=refuse_other_index(*indexes))
     column = column_of(sample_weight, what=WEIGHTS)
     refuse_lengths(labelling.WHAT, labels.n_rows, WEIGHTS, len(column))
-    refuse_other_order(labelling.WHAT, index, WEIGHTS, column.index)
+    index = refuse_other_index(*indexes, (WEIGHTS, column.index))
     weight = read_weight(column)
     if weightless == "refuse":
         refuse_weightless_groups(weight, groups)
     else:
         refuse_weightless_table(weight)
-    return Dataset(labels, groups, weight)
+    return Dataset(labels, groups, weight, index)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.arrival import Column
 from r2b.inputs.attributes import CATEGORICAL, CONTINUOUS, CONTROL, MEMBERSHIP, SENSITIVE, UNNAMED, Attribute, attributes_of
 from r2b.inputs.continuous import read_continuous, read_known_continuous
@@ -141,7 +141,7 @@ def _refuse_other_rows(attributes: Sequence[Attribute]) -> None:
     spoken = spoken_places(attributes)
     for attribute, other in zip(attributes[1:], spoken[1:], strict=True):
         refuse_lengths(spoken[0], len(attributes[0]), other, len(attribute))
-        refuse_other_order(spoken[0], attributes[0].index, other, attribute.index)
+    refuse_other_index(*((place, attribute.index) for place, attribute in zip(spoken, attributes, strict=True)))
 
 
 def spoken_places(attributes: Sequence[Attribute]) -> list[str]:

@@ -126,8 +126,8 @@ def _classes_of(found: Frame | Matrix) -> Vocabulary:
 
 def _leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
     if isinstance(found, Matrix) or found.library == "dict":
-        return Vocabulary(classes)
-    return Vocabulary(classes, build_native(classes, found.library, ""), found.library, index=found.columns[0].index)
+        return Vocabulary(classes, index=found.index)
+    return Vocabulary(classes, build_native(classes, found.library, ""), found.library, index=found.index)
 
 
 def _matrix_of(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool) -> Array:

@@ -66,6 +66,11 @@ class Layout:
         """For each attribute the code of rows without a value, None where there is none."""
         return tuple(vocabulary.missing_code for vocabulary in self.vocabularies)
 
+    @property
+    def index(self) -> Any | None:
+        """The row labels that the pandas columns which were read share, None without any."""
+        return next((vocabulary.index for vocabulary in self.vocabularies if vocabulary.index is not None), None)
+
     def value_name(self, column: int, code: int) -> str:
         """Write one value of an attribute as it appears in names.
 

@@ -152,7 +152,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         column = checked_labels(column, type(self).__name__)
         fair = solve(self, column, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         assert fair.dataset is not None
-        check_same_rows(X, fair.dataset.n_rows, y)
+        check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
         note_features(self, X)
         self.labels_: FairLabels = without_rows(fair)
         publish(self, fair)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from narwhals import dependencies as libraries
 from numpy.typing import NDArray
 
 from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.inputs.labels import read_labels
 from r2b.inputs.vocabulary import Vocabulary, column_of
 from r2b.inputs.weights import read_weight
@@ -95,27 +94,28 @@ class SoftTargets:
                 "These fair labels were loaded from a file, which holds no rows.",
                 remedy="Pass the matrix that their transform(y, sensitive_features=...) gives.",
             )
+        classes = replace(fair.schema.classes, index=data.index)
         if data.labels.is_soft:
             # In the precision that the probabilities came in: half the memory for float32.
-            return cls(fair.schema.classes, fair.soft(data.labels.array.dtype), None, data.weight)
-        return cls(fair.schema.classes, fair.channel.reshape(-1, data.n_classes), joint_codes(data), data.weight)
+            return cls(classes, fair.soft(data.labels.array.dtype), None, data.weight)
+        return cls(classes, fair.channel.reshape(-1, data.n_classes), joint_codes(data), data.weight)
 
     @classmethod
     def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
         read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
-        weight = None
+        weight, index = None, read.vocabulary.index
         if sample_weight is not None:
             column = column_of(sample_weight, what="sample_weight")
             refuse_lengths("y", read.n_rows, "sample_weight", len(column))
-            refuse_other_order("y", read.vocabulary.index, "sample_weight", column.index)
+            index = refuse_other_index(("y", index), ("sample_weight", column.index))
             weight = read_weight(column)
             if not weight.any():
                 raise WeightError("All weights are zero.", remedy="Give at least one row a positive weight.")
         if like is None:
             table = read.array if read.codes is None else np.eye(read.n_classes)
-            return cls(read.vocabulary, table, read.codes, weight)
+            return cls(replace(read.vocabulary, index=index), table, read.codes, weight)
         # The classes of the rows trained on, with the row labels of these.
-        known = replace(like.vocabulary, index=read.vocabulary.index)
+        known = replace(like.vocabulary, index=index)
         if read.codes is not None:
             return cls(known, np.eye(len(known)), known.encode(labels, what="y"), weight)
         # A matrix without names is only counted.
@@ -181,5 +181,4 @@ def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
     >>> refuse_other_rows(np.zeros((3, 1)), SoftTargets.of(["a", "b", "a"]))
     """
     refuse_lengths("X", int(X.shape[0]) if hasattr(X, "shape") else len(X), "y", targets.n_rows)
-    index = X.index if libraries.is_pandas_dataframe(X) or libraries.is_pandas_series(X) else None
-    refuse_other_order("X", index, "y", targets.vocabulary.index)
+    refuse_other_index(("X", row_labels(X)), ("y", targets.vocabulary.index))

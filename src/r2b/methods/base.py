@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from r2b.errors import ParameterError, RowsUnavailableError
 from r2b.inputs import Dataset, Schema, read
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
+from r2b.inputs.groups import WHAT as GROUPS
 from r2b.inputs.groups import Groups
 from r2b.inputs.vocabulary import column_of
 from r2b.inputs.weights import WHAT as WEIGHTS
@@ -36,7 +37,7 @@ def read_weight_beside(sample_weight: Any, what: str, index: Any | None, groups:
     """Read the weights of rows that are known as the argument ``what``, with the row labels ``index``, and belong to ``groups``."""
     column = column_of(sample_weight, what=WEIGHTS)
     refuse_lengths(what, groups.n_rows, WEIGHTS, len(column))
-    refuse_other_order(what, index, WEIGHTS, column.index)
+    refuse_other_index((what, index), (GROUPS, groups.index), (WEIGHTS, column.index))
     weight: Floats = np.asarray(read_weight(column), np.float64)
     refuse_weightless_groups(weight, groups)
     return weight

@@ -13,7 +13,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, RowsUnavailableError, ShapeError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import WHAT as GROUPS
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
@@ -126,7 +126,7 @@ class DPRemover:
         self._check_parameters()
         table, groups = _table(X), read_groups(sensitive_features)
         _refuse_other_rows(table, groups)
-        weight = np.ones(len(table)) if sample_weight is None else read_weight_beside(sample_weight, WHAT, table.columns[0].index, groups)
+        weight = np.ones(len(table)) if sample_weight is None else read_weight_beside(sample_weight, WHAT, table.index, groups)
         self._fitted = tuple(self._learn(column, name, groups, weight) for column, name in _named(table))
         self._groups = groups
         self.groups_ = groups.names
@@ -256,7 +256,7 @@ def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
 def _refuse_other_rows(table: Frame | Matrix, groups: Groups) -> None:
     """Raise where features and groups are not of the same rows in the same order."""
     refuse_lengths(WHAT, len(table), GROUPS, groups.n_rows)
-    refuse_other_order(WHAT, table.columns[0].index, GROUPS, groups.vocabularies[0].index)
+    refuse_other_index((WHAT, table.index), (GROUPS, groups.index))
 
 
 def _numbers(column: Column, what: str) -> Floats | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.arrival import Frame
 from r2b.inputs.groups import Groups, read_groups, read_known_groups
 from r2b.inputs.probabilities import Wording, as_matrix
@@ -263,7 +263,7 @@ class RTO:
         """Give the scores of the rows of these groups, and their row labels."""
         column = column_of(scores, what="scores")
         refuse_lengths("scores", len(column), "sensitive_features", groups.n_rows)
-        refuse_other_order("scores", column.index, "sensitive_features", groups.vocabularies[0].index)
+        refuse_other_index(("scores", column.index), ("sensitive_features", groups.index))
         f = as_matrix(Frame({}, "columns", (column,), np.array(["scores"])), what="scores", wording=_WORDING)[0][:, 0].astype(np.float64)
         missing = np.isnan(f) | np.ma.getmaskarray(column.native) if np.ma.is_masked(column.native) else np.isnan(f)
         if missing.any():

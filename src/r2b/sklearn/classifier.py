@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from r2b.errors import ParameterError
-from r2b.inputs.agreement import refuse_other_order
+from r2b.inputs.agreement import refuse_other_index, row_labels
 from r2b.outputs.sampling import sample_rows
 from r2b.sklearn.labels import (
     check_same_rows,
@@ -23,7 +23,6 @@ from r2b.sklearn.labels import (
     note_features,
     prices_for_batches,
     publish,
-    row_labels,
     without_rows,
 )
 from r2b.sklearn.learners import Choice, choose, refuse_no_learner
@@ -193,7 +192,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         note_features(self, X)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         assert labels.dataset is not None
-        check_same_rows(X, labels.dataset.n_rows, y)
+        check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
         seed = seed_of(self.random_state)
         choice, rows = chosen_rows(self.strategy, self.estimator, labels, seed)
         self.estimator_ = train(fresh_learner(self.estimator, choice.strategy), X, rows, choice.strategy, seed)
@@ -241,8 +240,9 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         first = not hasattr(self, "labels_")
         require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
         y = checked_labels(y)
-        check_same_rows(X, n_rows_of(y), y)
         groups = {"sensitive_features": sensitive_features, "control_features": control_features}
+        given = {"y": y, **groups, "sample_weight": sample_weight}
+        check_same_rows(X, n_rows_of(y), refuse_other_index(*((name, row_labels(rows)) for name, rows in given.items())))
         if not first and labels is not None:
             raise ParameterError(
                 "The argument labels came with a later batch, but the prices were fixed by the first.",
@@ -376,8 +376,8 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         -------
         PredictionParity
         """
-        for name, given in (("sensitive_features", sensitive_features), ("y", y), ("sample_weight", sample_weight)):
-            refuse_other_order("X", row_labels(X), name, row_labels(given))
+        given = {"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        refuse_other_index(*((name, row_labels(rows)) for name, rows in given.items()))
         predicted = self.predict(X)
         probabilities = self.predict_proba(X) if hasattr(self, "predict_proba") else None
         groups = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}

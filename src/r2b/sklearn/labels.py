@@ -7,12 +7,11 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from narwhals import dependencies as libraries
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from r2b.api import lives_on_a_device
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.inputs.vocabulary import column_of, plain_value
 from r2b.inputs.weights import read_weight
 from r2b.solution import FairLabels
@@ -97,26 +96,15 @@ def n_rows_of(y: Any) -> int:
     return len(next(iter(y.values())) if isinstance(y, dict) else y)
 
 
-def check_same_rows(X: Any, n_rows: int, y: Any) -> None:
-    """Refuse features that are not of the rows of the labels, or of the same rows in another order."""
+def check_same_rows(X: Any, n_rows: int, index: Any | None) -> None:
+    """Refuse features that are not of the rows of the labels: another number of them, or another pandas index."""
     refuse_lengths("X", int(_num_samples(X)), "y", n_rows)
-    refuse_other_order("X", row_labels(X), "y", row_labels(y))
+    refuse_other_index(("X", row_labels(X)), ("y", index))
 
 
 def note_features(estimator: Any, X: Any, *, first: bool = True) -> None:
     """Set number and names of the features; in a later batch, refuse others."""
     validate_data(estimator, X, skip_check_array=True, reset=first)
-
-
-def row_labels(table: Any) -> Any | None:
-    """Give the row labels of a pandas object, and None for everything else.
-
-    Examples
-    --------
-    >>> row_labels([1, 2]) is None
-    True
-    """
-    return table.index if libraries.is_pandas_dataframe(table) or libraries.is_pandas_series(table) else None
 
 
 def weight_column(sample_weight: Any) -> Array:

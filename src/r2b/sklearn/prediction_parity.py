@@ -9,9 +9,9 @@ import numpy as np
 
 from r2b.chance import SamplingLevel, sampling_level
 from r2b.errors import ParameterError, ShapeError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_order
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.metrics import demographic_parity
-from r2b.sklearn.labels import row_labels, weight_column
+from r2b.sklearn.labels import weight_column
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -115,5 +115,5 @@ def _right(predicted: Array, y: Any, sensitive_features: Any) -> Array:
     if true.ndim != 1:
         raise ShapeError(f"The argument y has shape {true.shape}.", remedy="Pass one true class per row.", argument="y", shape=true.shape)
     refuse_lengths("X", len(predicted), "y", len(true))
-    refuse_other_order("y", row_labels(y), "sensitive_features", row_labels(sensitive_features))
+    refuse_other_index(("y", row_labels(y)), ("sensitive_features", row_labels(sensitive_features)))
     return np.asarray(true == predicted)

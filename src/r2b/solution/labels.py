@@ -16,6 +16,7 @@ from r2b.certificate import Certificate
 from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 from r2b.families import Families
 from r2b.inputs import Dataset, Schema
+from r2b.inputs.agreement import refuse_other_index, row_labels
 from r2b.inputs.arrival import Column, recognise
 from r2b.inputs.layout import Layout
 from r2b.inputs.vocabulary import column_of
@@ -222,7 +223,8 @@ class FairLabels:
         Parameters
         ----------
         X : array or frame with N rows, optional
-            Features. Without them the first item returned is the row number of each repetition.
+            Features. Without them the first item returned is the row number of each repetition. A pandas X must have the index that the
+            labels came with, in the same order.
 
         Returns
         -------
@@ -239,6 +241,7 @@ class FairLabels:
                 remedy="Pass the features of the same rows, in the same order.",
                 lengths={"X": n_features, "y": rows.dataset.n_rows},
             )
+        refuse_other_index(("y", rows.dataset.index), ("X", row_labels(X)))
         index, codes, weight = rows.expand()
         taken, labels = take_rows(X, index), self.schema.classes.decode(codes)
         return taken, with_row_labels(labels, taken, rows.dataset.labels.vocabulary.index, index), weight
@@ -335,6 +338,7 @@ def _draws(key: Any, random_state: Any, rows: FairRows) -> NDArray[np.int64]:
             remedy="Pass the keys of the same rows, in the same order.",
             lengths={"key": min(lengths), "y": rows.dataset.n_rows},
         )
+    refuse_other_index(("y", rows.dataset.index), *(("key", column.index) for column in handed))
     return draws_of(key_words(columns, ["key"] * len(columns)), random_state)
 
 
