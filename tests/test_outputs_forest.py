@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from r2b.outputs import forest, rounding
+from r2b.outputs.keyed import draws_of, row_numbers
 from r2b.outputs.rounding import round_rows
 
 
@@ -37,18 +38,18 @@ def test_sure_rows_never_reach_the_forest(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(forest, "settle", lambda start, *rest: given.append(len(start) - 1) or 0)
     sure = np.eye(4)[[0, 3, 3, 1]]
     rows = (1 - 3e-13) * sure + 1e-13 * (1 - sure)
-    assert round_rows(rows, np.random.default_rng(0)).tolist() == [0, 3, 3, 1]
+    assert round_rows(rows, draws_of(row_numbers(0, len(rows)), 0)).tolist() == [0, 3, 3, 1]
     assert given == [0]
 
 
 def test_without_numba_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(300, 5, 0)
-    expected = round_rows(rows, np.random.default_rng(0))
+    expected = round_rows(rows, draws_of(row_numbers(0, len(rows)), 0))
     monkeypatch.setattr(rounding, "COMPILE_FROM", -1)
     monkeypatch.setitem(sys.modules, "numba", None)
     forest.compiled_settle.cache_clear()
     try:
         assert forest.compiled_settle() is None
-        assert np.array_equal(round_rows(rows, np.random.default_rng(0)), expected)
+        assert np.array_equal(round_rows(rows, draws_of(row_numbers(0, len(rows)), 0)), expected)
     finally:
         forest.compiled_settle.cache_clear()

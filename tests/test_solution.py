@@ -80,7 +80,8 @@ def test_samples_repeat_and_follow_the_distributions(case):
     fair = fair_of(case)
     assert np.array_equal(fair.sample(random_state=3), fair.sample(random_state=3))
     assert not np.array_equal(fair.sample(random_state=3), fair.sample(random_state=4))
-    assert np.array_equal(fair.sample(np.random.default_rng(3)), fair.sample(random_state=3))
+    assert np.array_equal(fair.sample(np.random.default_rng(3)), fair.sample(np.random.default_rng(3)))
+    assert np.array_equal(fair.sample(random_state=3), fair.sample(random_state=3, key=np.arange(len(case.y))))
     x, w = fair.soft(np.float64), case.w
     n_classes = x.shape[1]
     share = np.bincount(case.groups, w)

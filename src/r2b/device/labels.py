@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2b.device.arrays import Giver, is_device_array, tensor_of
+from r2b.device.draws import uniforms
 from r2b.device.oracle import KernelChoice, choose_kernel, line_of
 from r2b.device.reading import host_attributes, normalized, read_weight, refuse_dimensions, refuse_labels, refuse_rows, side_by_side
 from r2b.device.rows import DeviceRows
@@ -21,7 +22,7 @@ from r2b.inputs import Dataset, Groups
 from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.inputs.groups import read_known_cells
 from r2b.inputs.labels import Labels
-from r2b.outputs.seeds import generator
+from r2b.outputs.seeds import seed_of
 from r2b.solution import FairLabels
 from r2b.solution.labels import Output
 from r2b.solution.rows import FairRows
@@ -168,20 +169,20 @@ class DeviceLabels(FairLabels):
         Parameters
         ----------
         random_state : int, Generator or None
-            The same number gives the same draw on the same kind of device; None a new one each time.
+            The same number gives the same draw, on the host as well; None a new one each time.
         key : array-like of shape (N,), or list of such, optional
             As for :meth:`r2b.FairLabels.sample`; such draws are made on the host, and are the same as there.
         """
         if key is not None:
             return self._brought(self._host.sample(random_state, key=_host_keys(key)))
-        seed = int(generator(random_state).integers(2**62))
-        drawing = torch.Generator(self._held().rows.device).manual_seed(seed)
+        seed, first = seed_of(random_state), 0
         codes = []
         for block in self._blocks(_BLOCK_ENTRIES // len(self.classes), torch.float64):
             edges = torch.cumsum(block, dim=1)
-            draw = torch.rand(len(block), 1, dtype=torch.float64, device=block.device, generator=drawing)
+            draw = uniforms(first, len(block), seed, block.device)[:, None]
             # A class is drawn where its share of the line lies: rows that sum to a little less than 1 lose nothing at the end.
             codes.append((edges <= draw * edges[:, -1:]).sum(dim=1))
+            first += len(block)
         return self._named(torch.cat(codes))
 
     def round(self, random_state: Any = 0, *, key: Any = None) -> Any:

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from r2b.errors import InputError
 from r2b.inputs.integers import smallest_unsigned
-from r2b.outputs.keyed import BITS
+from r2b.outputs.keyed import BITS, SeededStream
 from r2b.outputs.rounding import round_table
-from r2b.outputs.seeds import generator
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -49,8 +48,13 @@ def whole_counts(counts: Array, channel: Floats, random_state: int) -> Integers:
     ndarray of shape (n_cells, n_classes, n_classes)
         Whole rows; every count of a cell is its fair value rounded up or down.
     """
-    rng = generator(random_state)
-    return np.stack([round_table(mine[:, None] * distribution, rng) for mine, distribution in zip(counts, channel, strict=True)])
+    cells = zip(counts, channel, strict=True)
+    return np.stack([whole_cell(mine, distribution, cell, random_state) for cell, (mine, distribution) in enumerate(cells)])
+
+
+def whole_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Integers:
+    """Round what the rows of each class of one cell should become to whole rows; arguments as for :func:`whole_counts`, of this cell."""
+    return round_table(counts[:, None] * channel, SeededStream(random_state, cell))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,3 +163,17 @@ def picked(pairs: Array, draws: Integers, borders: Integers) -> Array:
         place += half * (flat.take(place + (half - 1)) <= draws)
         half >>= 1
     return np.asarray((place - first).astype(smallest_unsigned(n_classes)))
+
+
+def handed_out(whole: Integers, pairs: Array, draws: Integers) -> Array:
+    """Give rows in memory their new classes: of each pair as many as its row of whole counts says, in the order of the draws.
+
+    Examples
+    --------
+    >>> handed_out(np.array([[1, 2]]), np.zeros(3, int), np.array([9, 4, 7])).tolist()
+    [1, 0, 1]
+    """
+    found: Integers | Search = Search.of(whole)
+    while isinstance(found, Search):
+        found = found.borders([found.look(pairs, draws)])
+    return picked(pairs, draws, found)

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.errors import InputError, MissingValueError, ParameterError
+from r2b.outputs.seeds import seed_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Words = NDArray[np.uint64]
 
 BITS = 53
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
 
 
@@ -78,13 +79,7 @@ def draws_of(words: Words, random_state: int) -> NDArray[np.int64]:
     >>> draws_of(row_numbers(0, 2), 0)[1:] == draws_of(row_numbers(1, 1), 0)
     array([ True])
     """
-    if not isinstance(random_state, (int, np.integer)) or isinstance(random_state, bool) or not 0 <= int(random_state) < 2**63:
-        raise ParameterError(
-            f"random_state is {random_state!r}.",
-            remedy="Pass a whole number of 0 or more: rows that live elsewhere are drawn by it and their keys.",
-            random_state=random_state,
-        )
-    seed = _mixed(np.array([int(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
+    seed = seed_word(random_state)
     spread = _mixed(_mixed(words) ^ seed)
     return (spread >> np.uint64(64 - BITS)).astype(np.int64)
 
@@ -94,11 +89,59 @@ def uniforms_of(draws: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(draws * 2.0**-BITS, np.float64)
 
 
+def entry_uniforms(draws: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give a number in [0, 1) for each entry: a class of a row with this draw.
+
+    Examples
+    --------
+    >>> entry_uniforms(np.array([5, 5]), np.array([0, 1])).round(3)
+    array([0.98 , 0.881])
+    """
+    spread = _mixed(_mixed(draws.astype(np.uint64)) + classes.astype(np.uint64))
+    return uniforms_of((spread >> np.uint64(64 - BITS)).astype(np.int64))
+
+
+class SeededStream:
+    """Numbers in [0, 1) one after the other, the same in every release of NumPy and on every machine.
+
+    Parameters
+    ----------
+    random_state : int
+    place : int
+        Streams of different places have nothing in common.
+
+    Examples
+    --------
+    >>> one, two = SeededStream(0, 3), SeededStream(0, 3)
+    >>> one.random(4).tolist() == [*two.random(1), *two.random(3)]
+    True
+    """
+
+    def __init__(self, random_state: int, place: int = 0) -> None:
+        self._start = _mixed(_mixed(np.array([place], np.uint64)) ^ _mixed(~seed_word(random_state)))
+        self._given = 0
+
+    def random(self, n: int) -> NDArray[np.float64]:
+        """Give the next ``n`` numbers."""
+        words = _mixed(_mixed(row_numbers(self._given, n)) ^ self._start)
+        self._given += n
+        return uniforms_of((words >> np.uint64(64 - BITS)).astype(np.int64))
+
+
+def seed_word(random_state: int) -> Words:
+    """Give the word that a seed is mixed in as: a number, since a generator would give every block of rows another."""
+    if not isinstance(random_state, (int, np.integer)):
+        raise ParameterError(
+            f"random_state is {random_state!r}.", remedy="Pass a whole number from 0 to 2**63 - 1.", random_state=random_state
+        )
+    return _mixed(np.array([seed_of(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
+
+
 def _mixed(words: Words) -> Words:
     # The finaliser of splitmix64: every bit of the input moves every bit of the output.
-    words = words + _GOLDEN
-    words = (words ^ (words >> np.uint64(30))) * _FIRST
-    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    words = words + GOLDEN
+    words = (words ^ (words >> np.uint64(30))) * FIRST
+    words = (words ^ (words >> np.uint64(27))) * SECOND
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 

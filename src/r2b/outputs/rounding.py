@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b.errors import LengthError, ParameterError, ShapeError
+from r2b.errors import ParameterError
 from r2b.inputs.integers import smallest_unsigned
 from r2b.outputs.forest import COMPILE_FROM, Forest
+from r2b.outputs.keyed import SeededStream, entry_uniforms, uniforms_of
 from r2b.outputs.sampling import block_length, check_distributions, check_matrix, check_weight, sample_rows
 
 #: Targets this close to an integer are that integer.
@@ -22,15 +23,22 @@ SURE = 1e-12
 NEGLIGIBLE = 1e-150
 
 
-def round_table(targets: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+class Uniforms(Protocol):
+    """Gives numbers in [0, 1): a generator of NumPy, or a :class:`r2b.outputs.keyed.SeededStream`."""
+
+    def random(self, n: int, /) -> NDArray[np.float64]:
+        """Give the next ``n`` numbers."""
+        ...
+
+
+def round_table(targets: ArrayLike, rng: Uniforms) -> NDArray[np.int64]:
     """Round a table of counts at random so that every entry and every sum is rounded down or up and nothing changes on average.
 
     Parameters
     ----------
     targets : array of shape (M, L)
         Nonnegative real counts whose row sums are integers to 1e-6. Entries within 1e-9 of an integer are that integer.
-    rng : numpy.random.Generator
-        Source of randomness.
+    rng : Uniforms
 
     Returns
     -------
@@ -105,7 +113,7 @@ def _slack(sums: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArray
     return np.where(np.abs(sums - np.rint(sums)) <= tolerance, 0.0, np.ceil(sums) - sums)
 
 
-def round_rows(rows: ArrayLike, rng: np.random.Generator, weight: ArrayLike | None = None) -> NDArray[Any]:
+def round_rows(rows: ArrayLike, draws: NDArray[np.int64], weight: ArrayLike | None = None) -> NDArray[Any]:
     """Decide the class of every row of one group at random so that the group's class shares stay as they are.
 
     Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive probability.
@@ -122,8 +130,8 @@ def round_rows(rows: ArrayLike, rng: np.random.Generator, weight: ArrayLike | No
     ----------
     rows : array of shape (n, L)
         Distributions of one group, float32 or float64; each is rescaled to its own sum, and sums are meant after that.
-    rng : numpy.random.Generator
-        Source of randomness. It moves on by the same amount whatever the rows are, unless some have no weight.
+    draws : int64 array of shape (n,)
+        Random numbers of the rows, of 53 bits: see :mod:`r2b.outputs.keyed`.
     weight : array of shape (n,), optional
         Weight of each row. Rows without weight are sampled.
 
@@ -139,125 +147,78 @@ def round_rows(rows: ArrayLike, rng: np.random.Generator, weight: ArrayLike | No
 
     Examples
     --------
-    >>> codes = round_rows([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]], np.random.default_rng(0))
+    >>> codes = round_rows([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]], np.array([5, 1, 7, 3]))
     >>> np.bincount(codes).tolist()
     [2, 2]
     """
     matrix = check_matrix(rows)
     n, n_classes = matrix.shape
-    own = np.random.default_rng(rng.integers(0, 2**63, size=2))
+    values = None if weight is None else check_weight(weight, n)
+    heaviest = 1.0 if values is None else float(values.max(initial=0.0))
+    rounder = RowRounder(n_classes, SeededStream(int(draws[0]) if n else 0), heaviest, compiled=matrix.size > COMPILE_FROM)
     codes = np.zeros(n, dtype=smallest_unsigned(n_classes))
-    values = np.ones(n)
-    if weight is not None:
-        values = check_weight(weight, n)
-        values = values / max(values.max(initial=0.0), np.finfo(np.float64).tiny)
-        _sample_weightless(matrix, values, codes, rng)
-    forest = Forest(n_classes, n_classes, capped=False, compiled=matrix.size > COMPILE_FROM)
     step = block_length(n_classes)
     for low in range(0, n, step):
         here = slice(low, low + step)
-        _add_block(forest, matrix[here], values[here], codes, low, own)
-    owner, column, mass = forest.undecided()
-    last, place = np.unique(owner, return_inverse=True)
-    if last.size:
-        table = np.zeros((last.size, n_classes))
-        table[place, column] = mass
-        chosen = round_table(table / table.sum(axis=1, keepdims=True), own)
-        codes[last] = chosen @ np.arange(n_classes)
+        numbers = np.arange(low, min(low + step, n))
+        decided, classes = rounder.add(matrix[here], numbers, draws[here], None if values is None else values[here])
+        codes[decided] = classes
+    decided, classes = rounder.finish()
+    codes[decided] = classes
     return codes
 
 
-def _sample_weightless(matrix: NDArray[Any], values: NDArray[np.float64], codes: NDArray[Any], rng: np.random.Generator) -> None:
-    weightless = np.flatnonzero(values < NEGLIGIBLE)
-    step = block_length(matrix.shape[1])
-    for low in range(0, weightless.size, step):
-        part = weightless[low : low + step]
-        codes[part] = sample_rows(matrix[part], rng.random(part.size))
-
-
-def _add_block(
-    forest: Forest, block: NDArray[Any], values: NDArray[np.float64], codes: NDArray[Any], low: int, own: np.random.Generator
-) -> None:
-    """Decide the sure rows of a block at once, hand the others to the forest, and write down the rows that this decides."""
-    check_distributions(block, block.sum(axis=1, dtype=np.float64), low)
-    row, column = np.nonzero(block > NEGLIGIBLE)
-    chance = block[row, column].astype(np.float64)
-    chance /= np.bincount(row, chance, minlength=len(block))[row]
-    weighty = values >= NEGLIGIBLE
-    sure = (chance >= 1 - SURE) & weighty[row]
-    codes[low + row[sure]] = column[sure]
-    weighty[row[sure]] = False
-    open_ = weighty[row]
-    row, column, chance = row[open_], column[open_], chance[open_]
-    counts = np.bincount(row, minlength=len(block))
-    owners = np.flatnonzero(counts)
-    start = np.concatenate([[0], np.cumsum(counts[owners])])
-    # One uniform per entry, needed or not: the labels then depend neither on the block size nor on whether the kernel is compiled.
-    full = forest.add(start, column, chance * values[row], low + owners, values[owners], own.random(len(row)))
-    codes[full[0]] = full[1]
-
-
-def assign_counts(codes_old: ArrayLike, table_counts: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
-    """Give each row of one group a new class so that a table of counts, old class by new class, is met exactly.
+class RowRounder:
+    """Decides the classes of the rows of one group as they come, in order: what is decided does not depend on the blocks they come in.
 
     Parameters
     ----------
-    codes_old : integer array of shape (n,)
-        Old class of each row.
-    table_counts : integer array of shape (L_old, L_new)
-        How many rows of each old class get each new class; its row sums are the counts of the old classes.
-    rng : numpy.random.Generator
-        Source of randomness: which rows of an old class get which new class is drawn uniformly.
-
-    Returns
-    -------
-    codes_new : array of shape (n,)
-        New class of each row, in the order of ``codes_old``, in the smallest unsigned integer type.
-
-    Raises
-    ------
-    ShapeError, ParameterError, LengthError
-        The table is not a table of counts, or its row sums are not the counts of the old classes.
-
-    Examples
-    --------
-    >>> codes = assign_counts([0, 0, 1, 1, 1], [[1, 1], [0, 3]], np.random.default_rng(0))
-    >>> sorted(codes[:2].tolist()), codes[2:].tolist()
-    ([0, 1], [1, 1, 1])
+    n_classes : int
+    stream : Uniforms
+        Decides the few rows that are undecided at the end.
+    heaviest : float
+        Weight of the heaviest row of the group; 1 without weights.
+    compiled : bool
+        Whether to use the compiled kernel, where there is one. The results are the same.
     """
-    table = check_matrix(table_counts, "table_counts")
-    old = np.asarray(codes_old)
-    if old.ndim != 1 or (old.size and old.dtype.kind not in "ui") or table.dtype.kind not in "ui":
-        raise ShapeError(
-            f"codes_old has {old.ndim} dimensions and type {old.dtype}, table_counts type {table.dtype}.",
-            remedy="Pass one integer code per row and a table of integers.",
-            codes_dtype=str(old.dtype),
-            table_dtype=str(table.dtype),
-        )
-    if (old.size and old.min() < 0) or (table.size and table.min() < 0):
-        raise ParameterError("codes_old or table_counts has negative entries.", remedy="Pass codes and counts that are not negative.")
-    if old.size and old.max() >= len(table):
-        raise ShapeError(
-            f"codes_old has the code {old.max()}, but table_counts has {len(table)} rows.",
-            remedy="Pass one row of counts per old class.",
-            highest=int(old.max()),
-            n_rows=len(table),
-        )
-    # In the smallest type the stable sort is a radix sort, which takes time in proportion to n.
-    old = old.astype(smallest_unsigned(len(table)))
-    found = np.bincount(old, minlength=len(table))
-    wrong = np.flatnonzero(found != table.sum(axis=1))
-    if wrong.size:
-        raise LengthError(
-            f"Old class {wrong[0]} has {found[wrong[0]]} rows, but its row of table_counts sums to {table[wrong[0]].sum()}.",
-            remedy="Pass a table whose row sums are the counts of the old classes.",
-            old_class=int(wrong[0]),
-            n_rows=int(found[wrong[0]]),
-            total=int(table[wrong[0]].sum()),
-        )
-    new_classes = np.arange(table.shape[1], dtype=smallest_unsigned(table.shape[1]))
-    drawn = [rng.permutation(np.repeat(new_classes, counts)) for counts in table]
-    codes = np.empty(old.size, new_classes.dtype)
-    if drawn:
-        codes[np.argsort(old, kind="stable")] = np.concatenate(drawn)
-    return codes
+
+    def __init__(self, n_classes: int, stream: Uniforms, heaviest: float = 1.0, *, compiled: bool = False) -> None:
+        self.n_classes, self.stream = n_classes, stream
+        self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
+        self._forest = Forest(n_classes, n_classes, capped=False, compiled=compiled)
+
+    def add(
+        self, block: NDArray[Any], numbers: NDArray[np.int64], draws: NDArray[np.int64], weight: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
+        check_distributions(block, block.sum(axis=1, dtype=np.float64), int(numbers[0]) if len(numbers) else 0)
+        values = np.ones(len(block)) if weight is None else weight / self.heaviest
+        row, column = np.nonzero(block > NEGLIGIBLE)
+        chance = block[row, column].astype(np.float64)
+        chance /= np.bincount(row, chance, minlength=len(block))[row]
+        weighty = values >= NEGLIGIBLE
+        weightless = np.flatnonzero(~weighty)
+        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
+        sure = (chance >= 1 - SURE) & weighty[row]
+        weighty[row[sure]] = False
+        open_ = weighty[row]
+        decided, classes = [weightless, row[sure]], [drawn, column[sure]]
+        row, column, chance = row[open_], column[open_], chance[open_]
+        counts = np.bincount(row, minlength=len(block))
+        owners = np.flatnonzero(counts)
+        start = np.concatenate([[0], np.cumsum(counts[owners])])
+        # One uniform per entry, needed or not, that follows from the row's draw and the class alone.
+        uniforms = entry_uniforms(draws[row], column)
+        full = self._forest.add(start, column, chance * values[row], numbers[owners], values[owners], uniforms)
+        return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate([*classes, full[1]])
+
+    def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Decide the rows that are left, fewer than there are classes; give their numbers and classes."""
+        owner, column, mass = self._forest.undecided()
+        last, place = np.unique(owner, return_inverse=True)
+        table = np.zeros((last.size, self.n_classes))
+        table[place, column] = mass
+        if not last.size:
+            return last, last
+        chosen = round_table(table / table.sum(axis=1, keepdims=True), self.stream)
+        return last, chosen @ np.arange(self.n_classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any, get_args
 
@@ -13,15 +13,18 @@ from r2b.errors import ParameterError, RowsUnavailableError
 from r2b.inputs import Dataset
 from r2b.merge import class_weights
 from r2b.outputs.counted import Search, whole_counts
+from r2b.outputs.seeds import seed_of
+from r2b.outputs.turns import Turns
 from r2b.scale.choice import Choice, names_of, refuse_columns
 from r2b.scale.decode import Decode
-from r2b.scale.relabel import Form, Look, Relabel, new_names
+from r2b.scale.relabel import Coded, Form, Heaviest, Look, Relabel, new_names
 from r2b.scale.source import Source
 from r2b.solution import FairLabels
 from r2b.solution.changes import Change, heaviest_flows
 from r2b.solution.rows import FairRows
 
 Integers = NDArray[np.int64]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 
@@ -67,9 +70,9 @@ class FairTable(FairLabels):
 
         Notes
         -----
-        "round" of class labels without weights gives every class of every cell its fair number of rows, rounded up or down: over the whole
-        table. Probabilities and weighted rows are rounded batch by batch, and each batch keeps this to within a row (of weighted rows, to
-        within L - 1 of the heaviest).
+        "round" gives every class of every cell its fair number of rows, rounded up or down (of weighted rows, to within L - 1 of the
+        heaviest): over the whole table, and the same rows get the same labels as in memory. The one exception are probabilities and
+        weighted rows of a table without an order (Dask, Spark, DuckDB): they are rounded batch by batch, and each batch keeps this.
         """
         relabel = self.relabel(form, random_state=random_state, key=key, new_column=new_column)
         return self._source.frame(relabel)
@@ -103,7 +106,7 @@ class FairTable(FairLabels):
         source, choice = self._source, self._choice
         if form not in get_args(Form):
             raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
-        keys = names_of(key, "key")
+        keys, random_state = names_of(key, "key"), seed_of(random_state)
         drawn = form in ("round", "sample")
         if drawn and not keys and not source.ordered:
             raise ParameterError(
@@ -116,9 +119,22 @@ class FairTable(FairLabels):
         _refuse_taken(names, source)
         asked = Choice(choice.label, choice.soft, choice.sensitive, choice.control, choice.weight, keys if drawn else ())
         decode = Decode(asked, self.schema, self.normalize)
-        whole = form == "round" and self.counted is not None and choice.weight is None and not self.unchanged
-        borders = self.borders(decode, random_state) if whole else None
-        return Relabel(decode, self._response(self.schema.layout), form, names, random_state, borders)
+        made = Relabel(decode, self._response(self.schema.layout), form, names, random_state)
+        if form != "round" or (self.unchanged and not choice.soft):
+            return made
+        if self.counted is not None and choice.weight is None:
+            return replace(made, borders=self.borders(decode, random_state))
+        return replace(made, decided=self.decided(made)) if source.ordered else made
+
+    def decided(self, relabel: Relabel) -> Array:
+        """Round rows one after the other, for "round" of probabilities and weighted rows that have an order: a pass over the rows."""
+        decode, source, heaviest = relabel.decode, self._source.reading_numbers(relabel.decode.choice), None
+        if decode.choice.weight is not None:
+            heaviest = np.max([*source.run(decode.choice.used, Heaviest(decode))], axis=0)
+        turns = Turns(len(self.classes), relabel.random_state, heaviest, compiled=True)
+        for first, data, draws, weight in source.run(relabel.needed, Coded(decode, relabel.random_state)):
+            turns.take(data.groups.codes, draws, weight, first, FairRows(data, relabel.response).of_rows)
+        return turns.finish()
 
     def borders(self, decode: Decode, random_state: int) -> Integers:
         """Find the draws at which new classes end, for "round" of class labels: one pass over the rows."""

@@ -58,8 +58,10 @@ class Relabel:
     random_state : int
         For "round" and "sample".
     borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
-        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b.outputs.counted`. Without them the rows
-        of each batch are rounded together.
+        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b.outputs.counted`.
+    decided : ndarray of shape (n_rows,), optional
+        For "round" of other rows that have an order: their classes, decided one after the other. Where rows have none, those of each batch
+        are rounded together.
     """
 
     decode: Decode
@@ -68,6 +70,7 @@ class Relabel:
     names: tuple[str, ...]
     random_state: int = 0
     borders: Integers | None = None
+    decided: Array | None = None
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ class Relabel:
             return self._expanded(batch, data)
         draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
         fair = FairRows(data, self.response)
-        codes = fair.sample_by(draws) if self.form == "sample" else self._rounded(batch, data, draws)
+        codes = fair.sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
         return NewColumns({self.names[0]: self._classes(batch, codes)})
 
     def _soft(self, data: Dataset) -> NewColumns:
@@ -107,13 +110,15 @@ class Relabel:
             return data.labels.array
         if self.borders is not None:
             return picked(joint_codes(data), draws, self.borders)
+        if self.decided is not None:
+            return self.decided[batch.first : batch.first + len(batch)]
         matrix, weight = FairRows(data, self.response).matrix(np.float64), self.decode.weight(batch)
         cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
         # In the order of their draws: the result depends on which rows are in the batch, not on how they are ordered in it.
         order = np.lexsort((draws, cells))
         starts = np.flatnonzero(np.diff(cells[order].astype(np.int64))) + 1
         for mine in np.split(order, starts):
-            codes[mine] = round_rows(matrix[mine], np.random.default_rng(draws[mine[:4]]), None if weight is None else weight[mine])
+            codes[mine] = round_rows(matrix[mine], draws[mine], None if weight is None else weight[mine])
         return codes
 
     def _classes(self, batch: Batch, codes: Array) -> Any:
@@ -149,6 +154,34 @@ class Look:
         data = self.decode.read(batch)
         draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
         return self.search.look(joint_codes(data), draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Heaviest:
+    """Looks for the heaviest row of each cell."""
+
+    decode: Decode
+
+    def __call__(self, batch: Batch) -> NDArray[np.float64]:
+        """Give the largest weight of each cell in a batch."""
+        data, weight = self.decode.read(batch), self.decode.weight(batch)
+        assert weight is not None
+        most = np.zeros(data.n_groups)
+        np.maximum.at(most, data.groups.codes, weight)
+        return most
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Reads the rows of a batch that are to be rounded in turn."""
+
+    decode: Decode
+    random_state: int
+
+    def __call__(self, batch: Batch) -> tuple[int, Dataset, Integers, NDArray[np.float64] | None]:
+        """Give the number of the first row, the rows, their draws and their weights."""
+        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
+        return batch.first, self.decode.read(batch), draws, self.decode.weight(batch)
 
 
 def keys_of(batch: Batch, key: Sequence[str]) -> NDArray[np.uint64]:

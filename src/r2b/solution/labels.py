@@ -21,8 +21,8 @@ from r2b.inputs.arrival import Column, recognise
 from r2b.inputs.layout import Layout
 from r2b.inputs.vocabulary import column_of
 from r2b.merge import class_weights
-from r2b.outputs.keyed import draws_of, key_words
-from r2b.outputs.seeds import generator
+from r2b.outputs.keyed import draws_of, key_words, row_numbers
+from r2b.outputs.seeds import seed_of
 from r2b.solution.alignment import take_rows, with_row_labels
 from r2b.solution.changes import Change, ConstraintCost, dearest_constraints, heaviest_flows
 from r2b.solution.response import Response
@@ -170,17 +170,16 @@ class FairLabels:
         random_state : int, Generator or None
             The same number gives the same draw; None a new one each time.
         key : array-like of shape (N,), or list of such, optional
-            What tells rows apart. The draw of a row then follows from its key and ``random_state`` (a whole number) alone, whatever the
-            order of the rows and wherever they live: :meth:`r2b.FairTable.frame` draws the same.
+            What tells rows apart; their numbers by default. The draw of a row follows from its key and ``random_state`` alone, wherever
+            the rows live: :meth:`r2b.FairTable.frame` draws the same.
 
         Returns
         -------
         column
             Of the kind and dtype of the labels that came in.
         """
-        rows = self._rows()
-        codes = rows.sample(generator(random_state)) if key is None else rows.sample_by(_draws(key, random_state, rows))
-        return self.schema.classes.decode(codes)
+        rows, seed = self._rows(), seed_of(random_state)
+        return self.schema.classes.decode(rows.sample(_draws(key, seed, rows)))
 
     @property
     def sampling_deviation(self) -> Floats:
@@ -204,18 +203,16 @@ class FairLabels:
         random_state : int, Generator or None
             The same number gives the same labels; None new ones each time.
         key : array-like of shape (N,), or list of such, optional
-            As for :meth:`sample`; for class labels without weights.
+            As for :meth:`sample`. Probabilities and weighted rows are rounded in turn, so that their labels follow from the order of the
+            rows as well.
 
         Returns
         -------
         column
             Of the kind and dtype of the labels that came in.
         """
-        rows = self._rows()
-        if key is not None:
-            draws = _draws(key, random_state, rows)
-            return self.schema.classes.decode(rows.round_by(draws, random_state))  # type: ignore[arg-type]
-        return self.schema.classes.decode(rows.round(generator(random_state)))
+        rows, seed = self._rows(), seed_of(random_state)
+        return self.schema.classes.decode(rows.round(_draws(key, seed, rows), seed))
 
     def expand(self, X: Any = None) -> tuple[Any, Any, Floats]:
         """Repeat each row for its classes of positive probability, with weights: exact parity for any learner with ``sample_weight``.
@@ -293,8 +290,9 @@ class FairLabels:
             return rows.matrix(np.float64)
         if output == "expand":
             return self._expanded(rows, None)
-        rng = generator(random_state)
-        return data.labels.vocabulary.decode(rows.round(rng) if output == "round" else rows.sample(rng))
+        seed = seed_of(random_state)
+        draws = _draws(None, seed, rows)
+        return data.labels.vocabulary.decode(rows.round(draws, seed) if output == "round" else rows.sample(draws))
 
     def largest_changes(self, n: int = 10) -> list[Change]:
         """List the heaviest flows from an old to a new label; for class labels only."""
@@ -326,7 +324,10 @@ class FairLabels:
         return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table)
 
 
-def _draws(key: Any, random_state: Any, rows: FairRows) -> NDArray[np.int64]:
+def _draws(key: Any, seed: int, rows: FairRows) -> NDArray[np.int64]:
+    """Give the random numbers of rows: by what tells them apart, or by their numbers."""
+    if key is None:
+        return draws_of(row_numbers(0, rows.dataset.n_rows), seed)
     several = isinstance(key, (list, tuple)) and len(key) > 0 and hasattr(key[0], "__len__") and not isinstance(key[0], (str, bytes))
     found = recognise(key, what="key") if not several else None
     handed = [column_of(each, what="key") for each in key] if found is None else [found] if isinstance(found, Column) else found.columns
@@ -339,7 +340,7 @@ def _draws(key: Any, random_state: Any, rows: FairRows) -> NDArray[np.int64]:
             lengths={"key": min(lengths), "y": rows.dataset.n_rows},
         )
     refuse_other_index(("y", rows.dataset.index), *(("key", column.index) for column in handed))
-    return draws_of(key_words(columns, ["key"] * len(columns)), random_state)
+    return draws_of(key_words(columns, ["key"] * len(columns)), seed)
 
 
 def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:

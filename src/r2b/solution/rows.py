@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from r2b.errors import ParameterError
 from r2b.inputs import Dataset, Groups, Mixtures
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.lanes import in_order, parts_of
 from r2b.merge import class_weights, joint_codes
-from r2b.outputs.counted import Search, picked, whole_counts
+from r2b.outputs.counted import handed_out, whole_cell, whole_counts
 from r2b.outputs.expansion import Expansion, expand_index, expand_rows
+from r2b.outputs.forest import COMPILE_FROM
 from r2b.outputs.keyed import uniforms_of
-from r2b.outputs.rounding import assign_counts, round_rows, round_table
 from r2b.outputs.sampling import sample_rows, sample_table
+from r2b.outputs.turns import Turns
 from r2b.solution.response import Response
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _FEW = 1 << 16  # answers that are made at once whatever the number of rows
@@ -97,16 +98,11 @@ class FairRows:
             # Codes are in range by construction; "clip" spares NumPy a buffer and a check.
             np.take(table, joint_codes(self.dataset, part.start, part.stop), axis=0, out=out, mode="clip")
             return
-        out[...] = self._of_rows(part)
+        out[...] = self.of_rows(part)
 
-    def sample(self, rng: np.random.Generator) -> Array:
-        """Draw one class per row."""
-        data = self.dataset
-        uniforms = rng.random(data.n_rows)  # one per row, whatever the form of the labels
-        return self._sample(uniforms)
-
-    def _sample(self, uniforms: Floats) -> Array:
-        data = self.dataset
+    def sample(self, draws: Integers) -> Array:
+        """Draw one class per row, each by the random number that belongs to it."""
+        data, uniforms = self.dataset, uniforms_of(draws)
         if self._by_table:
             return sample_table(joint_codes(data), self._table, uniforms)
         drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
@@ -118,48 +114,51 @@ class FairRows:
             drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
         return drawn
 
-    def sample_by(self, draws: NDArray[np.int64]) -> Array:
-        """Draw one class per row by numbers that belong to the rows."""
-        return self._sample(uniforms_of(draws))
+    def round(self, draws: Integers, seed: int) -> Array:
+        """Pick one class per row so that group means stay as close to the optimum as whole rows allow.
 
-    def round_by(self, draws: NDArray[np.int64], random_state: int) -> Array:
-        """Pick one class per row of a table of classes: whole counts for every cell, handed out in the order of the draws."""
-        data = self.dataset
-        if data.labels.is_soft or data.weight is not None:
-            found_instead = "probabilities" if data.labels.is_soft else "weighted rows"
-            raise ParameterError(
-                f"Rows are rounded by their keys where they are classes without weights, and these are {found_instead}.",
-                remedy="Leave key out, or use sample(key=...).",
-            )
-        whole = whole_counts(class_weights(data), self.channel, random_state)
-        found: NDArray[np.int64] | Search = Search.of(whole.reshape(-1, data.n_classes))
-        while isinstance(found, Search):
-            found = found.borders([found.look(joint_codes(data), draws)])
-        return picked(joint_codes(data), draws, found)
-
-    def round(self, rng: np.random.Generator) -> Array:
-        """Pick one class per row so that group means stay as close to the optimum as whole rows allow."""
+        Rows of classes without weights get whole counts for every cell, handed out in the order of their draws. Other rows are rounded one
+        after the other, in their own order.
+        """
         data = self.dataset
         if self.unchanged and not data.labels.is_soft:
             return data.labels.array
-        picked = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
-        if set(data.groups.kinds) != {CATEGORICAL}:
-            for strand in _strands(data.groups):
-                weight = None if data.weight is None else data.weight[strand]
-                picked[strand] = round_rows(self._of_rows(strand), rng, weight)
-            return picked
-        counts = class_weights(data, ignore_weight=True) if not data.labels.is_soft and data.weight is None else None
-        for mine in _together(data.groups.codes):
-            if counts is not None:
-                cell = data.groups.codes[mine[0]]
-                table = round_table(counts[cell][:, None] * self._of_cell(int(cell)), rng)
-                picked[mine] = assign_counts(data.labels.array[mine], table, rng)
-            else:
-                weight = None if data.weight is None else data.weight[mine]
-                picked[mine] = round_rows(self._of_rows(mine), rng, weight)
-        return picked
+        categorical = set(data.groups.kinds) == {CATEGORICAL}
+        if categorical and not data.labels.is_soft and data.weight is None:
+            return self._counted(draws, seed)
+        order, groups = (None, data.groups.codes) if categorical else _strands(data.groups)
+        return self._in_turn(order, groups, draws, seed)
 
-    def _of_rows(self, mine: Array | slice) -> Array:
+    def _counted(self, draws: Integers, seed: int) -> Array:
+        """Hand out whole counts; for all cells at once, as where rows live elsewhere, unless their answers are too many to be held."""
+        data = self.dataset
+        counts = class_weights(data, ignore_weight=True)
+        if data.n_groups * data.n_classes**2 <= _HELD:
+            return handed_out(whole_counts(counts, self.channel, seed).reshape(-1, data.n_classes), joint_codes(data), draws)
+        codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        for mine in _together(data.groups.codes):
+            cell = int(data.groups.codes[mine[0]])
+            codes[mine] = handed_out(whole_cell(counts[cell], self._of_cell(cell), cell, seed), data.labels.array[mine], draws[mine])
+        return codes
+
+    def _in_turn(self, order: Array | None, groups: Array, draws: Integers, seed: int) -> Array:
+        """Round rows one after the other, in this order, those of a group together."""
+        data, weight = self.dataset, self.dataset.weight
+        heaviest = None
+        if weight is not None:
+            heaviest = np.zeros(int(groups.max(initial=0)) + 1)
+            np.maximum.at(heaviest, groups, weight if order is None else weight[order])
+        turns = Turns(data.n_classes, seed, heaviest, compiled=data.n_rows * data.n_classes > COMPILE_FROM)
+        if order is None:
+            turns.take(groups, draws, weight, 0, self.of_rows)
+            return turns.finish()
+        turns.take(groups, draws[order], None if weight is None else weight[order], 0, lambda rows: self.of_rows(order[rows]))
+        codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        codes[order] = turns.finish()
+        return codes
+
+    def of_rows(self, mine: Array | slice) -> Array:
+        """Give the new labels of some rows."""
         labels, cells = self.dataset.labels.array[mine], self.dataset.groups.codes[mine]
         if self.dataset.labels.is_soft:
             return self.response.of_rows(labels, cells)
@@ -265,8 +264,8 @@ def _together(codes: Array) -> list[Array]:
     return np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1)
 
 
-def _strands(groups: Groups) -> Iterator[Array]:
-    """Give rows of the same categories together, in the order of what else they have.
+def _strands(groups: Groups) -> tuple[Array, Array]:
+    """Give an order of the rows and a number for each row in it: those of the same categories, in the order of what else they have.
 
     A continuous attribute leaves few rows to a cell. Rounded in its order, rows pass what they lack on to their neighbours, so that every
     stretch of the attribute keeps its counts and its moments stay where they are.
@@ -283,5 +282,4 @@ def _strands(groups: Groups) -> Iterator[Array]:
     place = np.empty(groups.n_groups, dtype=np.int64)
     place[order] = np.arange(groups.n_groups)
     rows = np.argsort(place[groups.codes], kind="stable")
-    category = fixed[groups.codes[rows]]
-    yield from np.split(rows, np.flatnonzero(np.diff(category)) + 1)
+    return rows, np.unique(fixed[groups.codes[rows]], return_inverse=True)[1]
