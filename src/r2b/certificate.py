@@ -11,6 +11,7 @@ No projection and no solver is needed to check it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from r2b.inputs.probabilities import TOLERANCE
 from r2b.oracle import Oracle
-from r2b.parity import Member, MomentBound, Parity
+from r2b.parity import Member, MomentBound
 from r2b.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -52,6 +53,18 @@ class FamilyProof:
     measure_before: Floats
     excess: float
     groups: slice
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values that strict JSON can hold."""
+        return {
+            "name": self.name,
+            "bound": self.bound,
+            "epsilon": _spoken(self.epsilon),
+            "measure": self.measure.tolist(),
+            "measure_before": self.measure_before.tolist(),
+            "excess": self.excess,
+            "groups": [self.groups.start, self.groups.stop],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,18 +133,7 @@ class Certificate:
         """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
         stored: dict[str, Any] = {name: np.asarray(getattr(self, name)).tolist() for name in self._plain_fields()}
         stored["epsilon"] = _spoken(self.epsilon)
-        stored["families"] = [
-            {
-                "name": family.name,
-                "bound": family.bound,
-                "epsilon": _spoken(family.epsilon),
-                "measure": family.measure.tolist(),
-                "measure_before": family.measure_before.tolist(),
-                "excess": family.excess,
-                "groups": [family.groups.start, family.groups.stop],
-            }
-            for family in self.families
-        ]
+        stored["families"] = [family.to_json() for family in self.families]
         return stored
 
     @classmethod
@@ -212,12 +214,12 @@ def certify(
     settled = parity.settle(prices)
     support = parity.support(settled) - parity.product(settled, means)
     gap = seen.slack + 2.0 * float(np.abs(parity.shifts(settled - prices)).max()) + support
-    families = tuple(_family(parity, member, means, before) for member in parity.members)
-    by_class = _between_groups(parity, means)
+    families = measured(parity.members, parity.share, means, before)
+    by_class = between_groups(parity.members, means)
     return Certificate(
         parity=float(by_class.max()),
         parity_by_class=by_class,
-        parity_before=float(_between_groups(parity, before).max()),
+        parity_before=float(between_groups(parity.members, before).max()),
         epsilon=np.min([family.epsilon for family in families], axis=0),
         excess=max(family.excess for family in families),
         means=means,
@@ -233,22 +235,25 @@ def certify(
     )
 
 
-def _family(parity: Parity, member: Member, means: Floats, before: Floats) -> FamilyProof:
-    mine, weight, bound = member.groups, parity.share[member.groups], member.bound
-    return FamilyProof(
-        name=member.name,
-        bound=bound.kind,
-        epsilon=bound.epsilon,
-        measure=bound.measure(means[mine], weight),
-        measure_before=bound.measure(before[mine], weight),
-        excess=float(bound.violation(means[mine], weight).max()),
-        groups=mine,
+def measured(members: Sequence[Member], share: Floats, means: Floats, before: Floats) -> tuple[FamilyProof, ...]:
+    """Measure group means, before and now, against the bound of every family."""
+    return tuple(
+        FamilyProof(
+            name=member.name,
+            bound=member.bound.kind,
+            epsilon=member.bound.epsilon,
+            measure=member.bound.measure(means[member.groups], share[member.groups]),
+            measure_before=member.bound.measure(before[member.groups], share[member.groups]),
+            excess=float(member.bound.violation(means[member.groups], share[member.groups]).max()),
+            groups=member.groups,
+        )
+        for member in members
     )
 
 
-def _between_groups(parity: Parity, means: Floats) -> Floats:
+def between_groups(members: Sequence[Member], means: Floats) -> Floats:
     """Give the paper's measure of each class, over the families of groups; of moments their size where there are no groups."""
-    of_groups = [member.groups for member in parity.members if not isinstance(member.bound, MomentBound)]
+    of_groups = [member.groups for member in members if not isinstance(member.bound, MomentBound)]
     if of_groups:
         return np.asarray(np.max([np.ptp(means[groups], axis=0) for groups in of_groups], axis=0))
     return np.asarray(np.abs(means).max(axis=0))

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.inputs import Dataset
+from r2b.inputs import Dataset, Groups
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
+from r2b.inputs.labels import Labels
 from r2b.inputs.sums import exact_bincount
 
 Floats = NDArray[np.float64]
@@ -270,3 +271,20 @@ def _same_rows(matrix: Array, codes: Array, labels: Array, groups: Array, row_of
         ):
             return False
     return True
+
+
+def cell_sums(labels: Labels, groups: Groups, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Add up the labels of each cell.
+
+    Returns
+    -------
+    weight : ndarray of shape (n_cells,)
+    sums : ndarray of shape (n_cells, n_classes)
+    """
+    n_cells, n_classes, cells = groups.n_groups, labels.n_classes, groups.codes
+    total = np.bincount(cells, weight, n_cells).astype(np.float64)
+    if not labels.is_soft:
+        pairs = cells.astype(np.int64) * n_classes + labels.array
+        return total, np.bincount(pairs, weight, n_cells * n_classes).astype(np.float64).reshape(n_cells, n_classes)
+    columns = (column if weight is None else weight * column for column in labels.array.T)
+    return total, np.column_stack([np.bincount(cells, column, n_cells).astype(np.float64) for column in columns])

@@ -268,6 +268,21 @@ class Families:
         parts = zip(self.members, self.counting, strict=True)
         return np.asarray(sum(counting.shifts(cells, prices[member.groups]) for member, counting in parts))
 
+    def means(self, cells: Layout, sums: Floats, weight: Floats) -> Floats:
+        """Give the group means of the fitted rows, of labels whose weighted sums in every cell are these, from the weight of each cell."""
+        if self.by_cell:
+            return np.asarray(sums / weight[:, None])
+        added = np.concatenate([counting.design(cells).T @ sums for counting in self.counting])
+        return np.asarray(added / (self.share[:, None] * weight.sum()))
+
+    def cells_of_groups(self, cells: Layout, weight: Floats) -> tuple[Floats, Floats]:
+        """Give how many cells each group has, infinitely many where it counts them in part, and their weight."""
+        if self.by_cell:
+            return np.ones(len(weight)), weight
+        whole = [(counting.design(cells), isinstance(counting, Crossings)) for counting in self.counting]
+        counts = [(design > 0).sum(axis=0) if all_ else np.full(design.shape[1], np.inf) for design, all_ in whole]
+        return np.concatenate(counts).astype(np.float64), np.concatenate([weight @ design for design, _ in whole])
+
     def squared(self, cells: Layout, variance: Floats) -> Floats:
         """Add up variances of cells to those of groups: each counts by the square of its part."""
         if self.by_cell:

@@ -51,10 +51,12 @@ class Turns:
         self._n_rows = 0
 
     def take(self, groups: Array, draws: Integers, weight: Floats | None, first: int, of_rows: Callable[[Integers], Array]) -> None:
-        """Add a batch: the group, draw and weight of its rows, the number of the first, and what gives the distributions of some of them."""
+        """Add a batch: group, draw and weight of its rows, the number of the first, and what gives the distributions of some of them."""
         self._n_rows = first + len(groups)
         if self._n_rows > len(self._codes):
-            self._codes = np.concatenate([self._codes, np.zeros(max(self._n_rows, 2 * len(self._codes)) - len(self._codes), self._codes.dtype)])
+            self._codes = np.concatenate(
+                [self._codes, np.zeros(max(self._n_rows, 2 * len(self._codes)) - len(self._codes), self._codes.dtype)]
+            )
         order = np.argsort(groups, kind="stable")
         for mine in np.split(order, np.flatnonzero(np.diff(groups[order].astype(np.int64))) + 1):
             if not len(mine):

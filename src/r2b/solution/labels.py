@@ -16,15 +16,16 @@ from r2b.certificate import Certificate
 from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 from r2b.families import Families
 from r2b.inputs import Dataset, Schema
-from r2b.inputs.agreement import refuse_other_index, row_labels
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.inputs.arrival import Column, recognise
+from r2b.inputs.labels import read_known_labels
 from r2b.inputs.layout import Layout
-from r2b.inputs.vocabulary import column_of
-from r2b.merge import class_weights
-from r2b.outputs.keyed import draws_of, key_words, row_numbers
+from r2b.merge import cell_sums, class_weights
 from r2b.outputs.seeds import seed_of
 from r2b.solution.alignment import take_rows, with_row_labels
 from r2b.solution.changes import Change, ConstraintCost, dearest_constraints, heaviest_flows
+from r2b.solution.draws import row_draws
+from r2b.solution.realised import Realised, realised, rounding_bound
 from r2b.solution.response import Response
 from r2b.solution.rows import FairRows
 from r2b.solution.text import account
@@ -179,7 +180,7 @@ class FairLabels:
             Of the kind and dtype of the labels that came in.
         """
         rows, seed = self._rows(), seed_of(random_state)
-        return self.schema.classes.decode(rows.sample(_draws(key, seed, rows)))
+        return self.schema.classes.decode(rows.sample(row_draws(key, seed, rows.dataset)))
 
     @property
     def sampling_deviation(self) -> Floats:
@@ -212,7 +213,50 @@ class FairLabels:
             Of the kind and dtype of the labels that came in.
         """
         rows, seed = self._rows(), seed_of(random_state)
-        return self.schema.classes.decode(rows.round(_draws(key, seed, rows), seed))
+        return self.schema.classes.decode(rows.round(row_draws(key, seed, rows.dataset), seed))
+
+    def realised(self, labels: Any) -> Realised:
+        """Measure labels of the fitted rows, as :meth:`round`, :meth:`sample` or a learner gave them, by the same families and bounds.
+
+        Parameters
+        ----------
+        labels : array-like of shape (N,) or (N, n_classes)
+            Classes, or probabilities.
+
+        Returns
+        -------
+        Realised
+            Its ``parity`` is that of these labels, where ``certificate.parity`` is that of the distributions.
+
+        Raises
+        ------
+        UnseenError
+            A class is not among the fitted ones.
+        LengthError
+            There are more or fewer labels than rows.
+        """
+        rows = self._rows()
+        data = rows.dataset
+        found = recognise(labels, what="labels")
+        read = read_known_labels(labels, vocabulary=self.schema.classes, soft=not isinstance(found, Column), normalize=False)
+        refuse_lengths("labels", read.n_rows, "y", data.n_rows)
+        refuse_other_index(("labels", read.vocabulary.index), ("y", data.index))
+        weight, sums = cell_sums(read, data.groups, data.weight)
+        return realised(self.families, self.certificate, data.groups, sums, weight)
+
+    @property
+    def rounding_bound(self) -> Floats:
+        """How far each group mean of :meth:`round` may be from the certified one, of shape (n_groups,).
+
+        Infinite for uncertain groups and moments, which count rows in part.
+        """
+        data = self._rows().dataset
+        if self.unchanged and not data.labels.is_soft:
+            return np.zeros(len(self.groups))
+        weight = np.bincount(data.groups.codes, data.weight, data.n_groups).astype(np.float64)
+        heaviest = None if data.weight is None else float(data.weight.max())
+        counts = np.asarray(data.groups.counts, np.float64)
+        return rounding_bound(self.families, data.groups, counts, weight, heaviest, data.n_classes)
 
     def expand(self, X: Any = None) -> tuple[Any, Any, Floats]:
         """Repeat each row for its classes of positive probability, with weights: exact parity for any learner with ``sample_weight``.
@@ -291,7 +335,7 @@ class FairLabels:
         if output == "expand":
             return self._expanded(rows, None)
         seed = seed_of(random_state)
-        draws = _draws(None, seed, rows)
+        draws = row_draws(None, seed, data)
         return data.labels.vocabulary.decode(rows.round(draws, seed) if output == "round" else rows.sample(draws))
 
     def largest_changes(self, n: int = 10) -> list[Change]:
@@ -322,25 +366,6 @@ class FairLabels:
 
     def _response(self, cells: Layout) -> Response:
         return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table)
-
-
-def _draws(key: Any, seed: int, rows: FairRows) -> NDArray[np.int64]:
-    """Give the random numbers of rows: by what tells them apart, or by their numbers."""
-    if key is None:
-        return draws_of(row_numbers(0, rows.dataset.n_rows), seed)
-    several = isinstance(key, (list, tuple)) and len(key) > 0 and hasattr(key[0], "__len__") and not isinstance(key[0], (str, bytes))
-    found = recognise(key, what="key") if not several else None
-    handed = [column_of(each, what="key") for each in key] if found is None else [found] if isinstance(found, Column) else found.columns
-    columns = [column.native for column in handed]
-    lengths = {len(column) for column in columns}
-    if lengths != {rows.dataset.n_rows}:
-        raise LengthError(
-            f"key has {min(lengths)} rows, but the labels have {rows.dataset.n_rows}.",
-            remedy="Pass the keys of the same rows, in the same order.",
-            lengths={"key": min(lengths), "y": rows.dataset.n_rows},
-        )
-    refuse_other_index(("y", rows.dataset.index), *(("key", column.index) for column in handed))
-    return draws_of(key_words(columns, ["key"] * len(columns)), seed)
 
 
 def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:
