@@ -135,6 +135,35 @@ def closest(table: Table) -> tuple[float, np.ndarray]:
     return table.value(x), x
 
 
+def least_violation(table: Table) -> float:
+    """How far the labels that come nearest to all bounds are from the one they miss most; 0 where there are labels within all."""
+    n, classes = table.y.shape
+    rows, top = [], []
+    for rule in table.rules:
+        for k in range(classes):
+            for row, low, high in limits(rule, table.weight, k):
+                wide = np.kron(row, np.eye(classes)[k])
+                for sign, level in ((1.0, high), (-1.0, -low)):
+                    if np.isfinite(level):
+                        rows.append(sign * wide)
+                        top.append(level)
+    if not rows:
+        return 0.0
+    slack = np.full((len(rows), 1), -1.0)
+    found = linprog(
+        np.append(np.zeros(n * classes), 1.0),
+        A_ub=np.hstack([np.array(rows), slack]),
+        b_ub=np.array(top),
+        A_eq=np.hstack([np.kron(np.eye(n), np.ones((1, classes))), np.zeros((n, 1))]),
+        b_eq=np.ones(n),
+        bounds=(0, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    assert found.success, found.message
+    return float(found.fun)
+
+
 def fewest(table: Table) -> float:
     """Value of the linear programme (lam = 0)."""
     classes = table.y.shape[1]

@@ -12,18 +12,19 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.certificate import Certificate, certify
+from r2b.certificate import certify
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
 from r2b.families import Families, Request, resolve
 from r2b.families.request import is_a, one_of
 from r2b.inputs import Dataset, Groups, Schema, read
+from r2b.lanes import workers
 from r2b.merge import Extent, MergeChoice, Rows, merge
 from r2b.oracle import ClassOracle, MemoryOracle, Oracle, oracle_of
 from r2b.oracle.blocks import KernelChoice
-from r2b.parity import Parity, TargetBound
+from r2b.parity import Parity, TargetBound, without_implied
 from r2b.problem import Problem
 from r2b.solution import FairLabels
-from r2b.solvers import Limits, Outcome, Progress, Status, solve
+from r2b.solvers import TOLERANCE, Limits, Outcome, Progress, Status, final_status, solve
 from r2b.solvers.agreement import most_agreement
 
 Floats = NDArray[np.float64]
@@ -40,7 +41,7 @@ class Settings:
 
     lam: float = 1.0
     objective: Objective = "distance"
-    tol: float = 1e-10
+    tol: float = TOLERANCE
     max_iter: int = 1000
     time_limit: float | None = None
     progress: Callable[[Progress], object] | None = None
@@ -132,6 +133,10 @@ class Solvable:
 
     def solve(self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3) -> FairLabels:
         """Solve for the bound asked for, or another of the same shape, from given prices on."""
+        with workers(self.settings.threads):
+            return self._solve(parity, start, stacklevel + 1)
+
+    def _solve(self, parity: Parity | None, start: Floats | None, stacklevel: int) -> FairLabels:
         parity = self.parity if parity is None else parity
         problem = self.problem(parity)
         still = self._nothing_to_do(problem)
@@ -142,10 +147,12 @@ class Solvable:
         elif problem.lam == 0:
             outcome, answers, table = self._agree(problem)
         else:
+            slim = without_implied(parity)
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
-            outcome = self._found(problem, limits, start)
+            outcome = self._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
+            outcome.prices = slim.whole(outcome.prices)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
-        status = _borne_out(outcome, proof, self.settings.tol)
+        status = final_status(outcome, proof, self.settings.tol)
         if not status.ok:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
@@ -269,8 +276,9 @@ class Job(Solvable):
         return self.dataset
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
-        found = most_agreement(problem, self.settings.time_limit)
-        outcome = Outcome(found.prices, 0.0 if found.status is Status.SOLVED else math.inf, found.status)
+        slim = without_implied(problem.parity)
+        found = most_agreement(replace(problem, parity=slim.parity), self.settings.time_limit)
+        outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
         answers = self.oracle.labels if found.answers is None else found.answers
         return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices))
 
@@ -309,14 +317,6 @@ def open_job(
         weightless="allow",
     )
     return Job.of(dataset, request, settings, costs)
-
-
-def _borne_out(outcome: Outcome, proof: Certificate, tol: float) -> Status:
-    """Let the certificate decide: what it proves is solved, however the last steps went, unless more was asked for; nothing else is."""
-    if outcome.status is Status.SOLVED and not proof.holds:
-        return Status.NOT_CERTIFIED
-    proven = proof.holds and tol >= Settings.tol and outcome.status in (Status.STALLED, Status.OUT_OF_ITERATIONS)
-    return Status.SOLVED if proven else outcome.status
 
 
 def refuse_scores(dataset: Dataset) -> None:

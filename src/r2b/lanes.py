@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -38,20 +40,58 @@ def in_order(work: Callable[[slice], Result], parts: Sequence[slice], threads: i
         Should release the interpreter lock for most of its time, as NumPy and compiled kernels do.
     parts : sequence of slice
     threads : int, optional
-        All cores by default.
+        All cores by default, or what :func:`workers` says.
 
     Examples
     --------
     >>> list(in_order(lambda part: part.stop, parts_of(5, 2)))
     [2, 4, 5]
     """
-    n_threads = min(threads or cores(), len(parts))
+    shared = _workers.get()
+    n_threads = min(threads or (shared.threads if shared else cores()), len(parts))
     if n_threads <= 1:
         yield from map(work, parts)
         return
-    # A pool per pass: starting threads costs microseconds, and no pool has to survive a fork or be shut down.
+    if shared is not None and n_threads >= min(shared.threads, len(parts)):
+        yield from shared.pool.map(work, parts)
+        return
+    # A pool per pass: no pool has to survive a fork or be shut down.
     with ThreadPoolExecutor(n_threads) as pool:
         yield from pool.map(work, parts)
+
+
+@dataclass(eq=False)
+class _Workers:
+    threads: int
+
+    @cached_property
+    def pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.threads)
+
+
+_workers: ContextVar[_Workers | None] = ContextVar("_workers", default=None)
+
+
+@contextmanager
+def workers(threads: int | None = None) -> Iterator[None]:
+    """Walk parts by so many threads (all cores by default) within this context, and start them once.
+
+    A solve makes thousands of passes over small tables; a pool for each would cost more than the passes.
+
+    Examples
+    --------
+    >>> with workers(1):
+    ...     list(in_order(lambda part: part.stop, parts_of(5, 2)))
+    [2, 4, 5]
+    """
+    mine = _Workers(threads or cores())
+    token = _workers.set(mine)
+    try:
+        yield
+    finally:
+        _workers.reset(token)
+        if "pool" in vars(mine):
+            mine.pool.shutdown()
 
 
 _limiting = Lock()

@@ -59,20 +59,18 @@ def device_plan(problem: Problem, oracle: DeviceOracle, tol: float) -> Iterator[
     lam, parity = float(problem.lam), problem.parity
     sample = oracle.sample()
     newton = partial(DeviceNewton, parity=parity)
-    # What a sample proves to be impossible is so for the sample alone.
-    dearest = problem.dearest if sample is None else np.inf
     small = oracle if sample is None else sample
     thirds = int(np.ceil(np.log(1.0 / lam) / np.log(3.0))) if lam < 1.0 else 0
     stages = [(small, lam * 3.0**power, _NEAR) for power in range(thirds, 0, -1)]
     if sample is not None:
         stages.append((sample, lam, max(_SAMPLED, tol)))
     for step, (walker, easier, near) in enumerate(stages):
-        gentler = newton(walker, lam=easier, dearest=dearest, name=f"prepare, lam {easier:.3g}")
+        gentler = newton(walker, lam=easier, name=f"prepare, lam {easier:.3g}")
         yield Stage(gentler, near, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if sample is not None:
-        sampled = newton(oracle, lam=lam, sample=sample, dearest=problem.dearest, name="newton, sampled curvature")
+        sampled = newton(oracle, lam=lam, sample=sample, name="newton, sampled curvature")
         yield Stage(sampled, tol, _PATIENCE, refine=_afresh)
-    whole = newton(oracle, lam=lam, dearest=problem.dearest)
+    whole = newton(oracle, lam=lam)
     yield Stage(whole, tol, 40, refine=None if stages else partial(_shifted, whole))
     yield from exact_plan(problem, oracle, None, tol)
 
@@ -96,7 +94,7 @@ class DeviceJob(Solvable):
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
         prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
         with one_blas_thread():
-            outcome = run(device_plan(problem, self.oracle, self.settings.tol), prices, limits)
+            outcome = run(device_plan(problem, self.oracle, self.settings.tol), prices, limits, problem.parity)
         # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
         outcome.prices = problem.parity.canonical(outcome.prices)
         return outcome

@@ -6,7 +6,24 @@ This room knows means, weights and prices of groups and cells; it never sees a r
 from r2b.parity.bands import OverallBound, RangeBound
 from r2b.parity.bounds import Bound, Projected, Sides
 from r2b.parity.constraint import Member, Parity
+from r2b.parity.feasible import proves_infeasible, surely_feasible
+from r2b.parity.implied import Slim, without_implied
 from r2b.parity.ratio import RatioBound
 from r2b.parity.target import MomentBound, TargetBound
 
-__all__ = ["Bound", "Member", "MomentBound", "OverallBound", "Parity", "Projected", "RangeBound", "RatioBound", "Sides", "TargetBound"]
+__all__ = [
+    "Bound",
+    "Member",
+    "MomentBound",
+    "OverallBound",
+    "Parity",
+    "Projected",
+    "RangeBound",
+    "RatioBound",
+    "Sides",
+    "Slim",
+    "TargetBound",
+    "proves_infeasible",
+    "surely_feasible",
+    "without_implied",
+]

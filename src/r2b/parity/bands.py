@@ -68,6 +68,11 @@ class RangeBound:
         charge = weight @ np.abs(prices)
         return float(0.5 * (self.epsilon[finite] @ charge[finite]))
 
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Means are a level between 0 and 1 and at most epsilon more."""
+        level = np.maximum(weight @ prices, 0.0)
+        return float((level + np.minimum(self.epsilon, 1.0) * (weight @ np.maximum(prices, 0.0))).sum())
+
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Project ``means`` class by class in the norm weighted by ``weight``.
 
@@ -135,6 +140,15 @@ def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
     return middle
 
 
+def _around_median(prices: Floats, weight: Floats) -> Floats:
+    """Give ``sum_s W_s |nu_s - median|`` of each class."""
+    order = np.argsort(prices, axis=0, kind="stable")
+    passed = np.cumsum(weight[order], axis=0)
+    median = np.argmax(passed >= 0.5 * weight.sum(), axis=0)
+    columns = np.arange(prices.shape[1])
+    return np.asarray(weight @ np.abs(prices - prices[order[median, columns], columns]))
+
+
 @dataclass(frozen=True, eq=False)
 class OverallBound:
     """Every group within epsilon of the mean over all groups of its family: what fairlearn calls "to_overall".
@@ -169,12 +183,12 @@ class OverallBound:
     def support(self, prices: Floats, weight: Floats) -> float:
         """``eps * sum_s W_s |nu_s - median|``: deviations add up to zero, which leaves prices a common part to lose."""
         finite = np.isfinite(self.epsilon)
-        order = np.argsort(prices, axis=0, kind="stable")
-        passed = np.cumsum(weight[order], axis=0)
-        median = np.argmax(passed >= 0.5 * weight.sum(), axis=0)
-        columns = np.arange(prices.shape[1])
-        charge = weight @ np.abs(prices - prices[order[median, columns], columns])
-        return float(self.epsilon[finite] @ charge[finite])
+        return float(self.epsilon[finite] @ _around_median(prices, weight)[finite])
+
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Means are the one over all, between 0 and 1, and deviations of at most epsilon that balance."""
+        level = np.maximum(weight @ prices, 0.0)
+        return float((level + np.minimum(self.epsilon, 1.0) * _around_median(prices, weight)).sum())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Keep the mean over all and clip the deviations, shifted together until what is left of them balances again."""

@@ -87,6 +87,13 @@ class Bound(Protocol):
         """Give the largest ``<prices, m>`` over allowed means m; the prices are settled."""
         ...
 
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Give a number that ``<prices, m>`` does not exceed for allowed m between 0 and 1, settled prices or not.
+
+        Sums of few terms, each exact: what it proves holds up to the rounding of those sums.
+        """
+        ...
+
     def sides(self) -> Sides:
         """Write the bound as inequalities."""
         ...

@@ -57,6 +57,10 @@ class RatioBound:
         """0 at settled prices."""
         return 0.0
 
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Means lie between a level of at most 1 and its accepted part."""
+        return float(np.maximum(weight @ (np.maximum(prices, 0.0) + self.ratio * np.minimum(prices, 0.0)), 0.0).sum())
+
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Clip to ``[ratio * c, c]``, where c balances what is cut off above and, counted by the ratio, below."""
         ratio = self.ratio

@@ -57,6 +57,12 @@ class TargetBound:
         reach = np.where(np.isfinite(self.epsilon), self.reach, 0.0)
         return float((weight @ prices) @ self.target + (weight @ np.abs(prices)) @ reach)
 
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Means lie within reach of the target."""
+        priced = (prices != 0).any(axis=0)
+        reach = np.where(priced, self.reach, 0.0)
+        return float((weight @ prices) @ self.target + (weight @ np.abs(prices)) @ reach)
+
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Clip."""
         low, high = self.target - self.reach, self.target + self.reach

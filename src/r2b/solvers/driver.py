@@ -11,7 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.certificate import Certificate
+from r2b.parity import Parity, proves_infeasible, surely_feasible
+
 Floats = NDArray[np.float64]
+
+
+TOLERANCE = 1e-10  # residual that is asked for unless another is
 
 
 class State(Protocol):
@@ -160,8 +166,10 @@ class Outcome:
     history: list[Progress] = field(default_factory=list)
 
 
-def run(plan: Iterable[Stage], prices: Floats, limits: Limits) -> Outcome:
+def run(plan: Iterable[Stage], prices: Floats, limits: Limits, parity: Parity | None = None) -> Outcome:
     """Go through the plan until a final stage reaches its tolerance or a limit is met.
+
+    A stage begins at the best prices of the one before; one without guesses of its own at the best of any final stage, if that is better.
 
     Parameters
     ----------
@@ -170,52 +178,79 @@ def run(plan: Iterable[Stage], prices: Floats, limits: Limits) -> Outcome:
     prices : ndarray of shape (n_groups, n_classes)
         Where to start.
     limits : Limits
+    parity : Parity, optional
+        The constraint of the problem asked for: prices from any stage may prove that no labels meet it.
     """
-    outcome = Outcome(prices)
-    begun = time.perf_counter()
-    last: State | None = None
-    for stage in plan:
-        reason, last = _run_stage(stage, prices if last is None else last.prices, last, outcome, limits, begun)
-        if reason is not None:
-            outcome.status = reason
-            break
-    return outcome
+    return _Run(limits, Outcome(prices), None if parity is None or surely_feasible(parity) else parity).through(plan, prices)
 
 
-def _run_stage(
-    stage: Stage, prices: Floats, last: State | None, outcome: Outcome, limits: Limits, begun: float
-) -> tuple[Status | None, State]:
-    state: State = stage.solver.start(prices)
-    for guess in stage.refine(state, last) if stage.refine is not None else ():
-        if state.residual <= stage.tol:
-            break
-        state = min(state, stage.solver.start(guess), key=lambda candidate: candidate.residual)
-    for taken in range(stage.max_iter + 1):
-        reason = _look(state, stage, outcome, limits, begun)
-        if reason is not None or state.stalled or taken == stage.max_iter or state.residual <= stage.tol:
-            break
-        state = stage.solver.step(state)
-        outcome.history.append(Progress(_steps(outcome) + 1, stage.solver.name, state.residual, time.perf_counter() - begun))
-    return reason, state
+@dataclass(eq=False)
+class _Run:
+    """One run: its limits, what it has found so far, and the constraint where that may be impossible."""
+
+    limits: Limits
+    outcome: Outcome
+    doubtful: Parity | None
+    begun: float = field(default_factory=time.perf_counter)
+
+    def through(self, plan: Iterable[Stage], prices: Floats) -> Outcome:
+        last: State | None = None
+        for stage in plan:
+            reason, last, prices = self._stage(stage, prices, last)
+            if reason is not None:
+                self.outcome.status = reason
+                break
+        return self.outcome
+
+    def _stage(self, stage: Stage, prices: Floats, last: State | None) -> tuple[Status | None, State, Floats]:
+        state = best = self._start(stage, prices, last)
+        for taken in range(stage.max_iter + 1):
+            best = state if state.residual < best.residual else best
+            reason = self._look(state, stage)
+            if reason is not None or state.stalled or taken == stage.max_iter or state.residual <= stage.tol:
+                break
+            state = stage.solver.step(state)
+            self.outcome.history.append(Progress(self._steps + 1, stage.solver.name, state.residual, self._seconds))
+        return reason, state, best.prices
+
+    def _start(self, stage: Stage, prices: Floats, last: State | None) -> State:
+        if stage.final and stage.refine is None and last is not None and self.outcome.residual < last.residual:
+            prices = self.outcome.prices
+        state: State = stage.solver.start(prices)
+        for guess in stage.refine(state, last) if stage.refine is not None else ():
+            if state.residual <= stage.tol:
+                break
+            state = min(state, stage.solver.start(guess), key=lambda candidate: candidate.residual)
+        return state
+
+    @property
+    def _steps(self) -> int:
+        return self.outcome.history[-1].iteration if self.outcome.history else 0
+
+    @property
+    def _seconds(self) -> float:
+        return time.perf_counter() - self.begun
+
+    def _look(self, state: State, stage: Stage) -> Status | None:
+        outcome, limits = self.outcome, self.limits
+        if not np.isfinite(state.residual):
+            return Status.NOT_FINITE
+        if self.doubtful is not None and proves_infeasible(self.doubtful, state.prices):
+            return Status.INFEASIBLE
+        if stage.final and state.residual < outcome.residual:
+            outcome.prices, outcome.residual = state.prices, state.residual
+        if stage.final and state.residual <= stage.tol:
+            return Status.SOLVED
+        now = Progress(self._steps, stage.solver.name, state.residual, self._seconds)
+        if limits.progress is not None and limits.progress(now) is False:
+            return Status.INTERRUPTED
+        if limits.time_limit is not None and now.seconds >= limits.time_limit:
+            return Status.OUT_OF_TIME
+        return Status.OUT_OF_ITERATIONS if now.iteration >= limits.max_iter else None
 
 
-def _steps(outcome: Outcome) -> int:
-    return outcome.history[-1].iteration if outcome.history else 0
-
-
-def _look(state: State, stage: Stage, outcome: Outcome, limits: Limits, begun: float) -> Status | None:
-    if not np.isfinite(state.residual):
-        return Status.NOT_FINITE
-    # An easier problem has the same bounds, so proof from any stage will do.
-    if getattr(state, "infeasible", False):
-        return Status.INFEASIBLE
-    if stage.final and state.residual < outcome.residual:
-        outcome.prices, outcome.residual = state.prices, state.residual
-    if stage.final and state.residual <= stage.tol:
-        return Status.SOLVED
-    now = Progress(_steps(outcome), stage.solver.name, state.residual, time.perf_counter() - begun)
-    if limits.progress is not None and limits.progress(now) is False:
-        return Status.INTERRUPTED
-    if limits.time_limit is not None and now.seconds >= limits.time_limit:
-        return Status.OUT_OF_TIME
-    return Status.OUT_OF_ITERATIONS if now.iteration >= limits.max_iter else None
+def final_status(outcome: Outcome, proof: Certificate, tol: float) -> Status:
+    """Let the certificate decide: what it proves is solved, however the run ended, unless more was asked for; nothing else is."""
+    if outcome.status.ok:
+        return outcome.status if proof.holds else Status.NOT_CERTIFIED
+    return Status.SOLVED if proof.holds and tol >= TOLERANCE else outcome.status

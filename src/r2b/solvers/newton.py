@@ -22,8 +22,6 @@ _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step m
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
 _AHEAD = 10  # steps on a sample before all rows are asked again
 _FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
-_BEYOND = 1e-6  # by how much a lower bound must exceed what any labels cost to count as proof that none are allowed
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of sums of many terms
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -50,8 +48,7 @@ class NewtonState:
     damping : float
         Added to the curvature, in units of 1 / lam.
     stalled : bool
-        No step was accepted, not even the safe one: the residual is at the rounding level of this problem. Or the prices prove that no
-        labels meet the bounds.
+        No step was accepted, not even the safe one: the residual is at the rounding level of this problem.
     """
 
     prices: Floats
@@ -64,7 +61,6 @@ class NewtonState:
     curvature: Curvature | None
     damping: float = 1e-3
     stalled: bool = False
-    infeasible: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +75,6 @@ class Newton:
     sample : Oracle, optional
         Rows that stand for all of them between two passes. They cost a fraction of a pass and leave the answer as it is: the residual
         always comes from all rows. Each pass then gains a factor of about the square root of the sample's rows per class and group.
-    dearest : float
-        As in :class:`r2b.problem.Problem`.
     lean : ndarray of shape (n_groups, n_classes), optional
         Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
     """
@@ -90,7 +84,6 @@ class Newton:
     lam: float
     sample: Oracle | None = None
     name: str = "newton"
-    dearest: float = 0.0
     lean: Floats | None = None
 
     @property
@@ -136,8 +129,7 @@ class Newton:
         if self.sample is None:
             return None
         seen = self.sample.evaluate(self.parity.shifts(state.prices), self.lam, curvature=False)
-        # The corrected sample is no problem of its own, so that nothing it proves impossible is: no change is too dear for it.
-        blind = replace(self, oracle=self.sample, sample=None, dearest=np.inf, lean=state.means - self.parity.means(seen.means))
+        blind = replace(self, oracle=self.sample, sample=None, lean=state.means - self.parity.means(seen.means))
         here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
         for _ in range(_AHEAD):
             curvature = here.curvature or curvature_of(self.sample, self.parity, here.prices, self.lam)
@@ -192,16 +184,7 @@ class Newton:
         settled = parity.settle(prices)
         unpaid = parity.support(settled) - parity.product(settled, means)
         residual = float(np.abs(gap).max())
-        infeasible = self._proves_infeasible(prices, merit)
-        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping, infeasible=infeasible)
-
-    def _proves_infeasible(self, prices: Floats, merit: float) -> bool:
-        # Minus the envelope bounds the optimum from below, and no labels at all cost more than lam / 2 and the dearest change: beyond that
-        # none are allowed, and prices would only grow until they leave floating point.
-        most = 0.5 * self.lam + self.dearest
-        # What is projected is of the size of the prices over gamma, and its rounding is multiplied by the prices.
-        largest = float(np.abs(prices).max())
-        return -merit > most * (1.0 + _BEYOND) + _BEYOND + _ROUNDING * largest * (1.0 + largest / self.gamma)
+        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping)
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         assert state.curvature is not None

@@ -45,7 +45,7 @@ _NEAR = 1e-4  # the same for a sample, which tells the answer to about this
 
 def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
-    newton = Newton(oracle, problem.parity, float(problem.lam), dearest=problem.dearest)
+    newton = Newton(oracle, problem.parity, float(problem.lam))
     if _by_structure(problem, oracle):
         yield from _by_thresholds(problem, oracle, newton, tol)
         if problem.n_groups * problem.n_classes**2 > _NET_ENTRIES:
@@ -140,8 +140,7 @@ def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]
     if not 0 < widths[np.isfinite(widths)].max(initial=0.0) <= _ALL_BUT_CLOSED:
         return
     closed = replace(problem, parity=problem.parity.at(0.0))
-    # What is impossible with closed bounds may be possible with these: no change is too dear for it.
-    blind = replace(newton, parity=closed.parity, dearest=np.inf)
+    blind = replace(newton, parity=closed.parity)
     kind = Interior if problem.parity.simple else GeneralInterior
     for stage in _by_interior(partial(kind, closed, *_STARTS[0]), blind, tol):
         yield replace(stage, final=False)
@@ -151,10 +150,8 @@ def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]
 def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
     lam, parity = float(problem.lam), problem.parity
     small, large = samples or (oracle, None)
-    # What a sample proves to be impossible is so for the sample, corrected or not: there is no dearest change for it.
-    dearest = np.inf if samples else problem.dearest
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        gentler = Newton(small, parity, easier, dearest=dearest, name=f"prepare, lam {easier:.3g}")
+        gentler = Newton(small, parity, easier, name=f"prepare, lam {easier:.3g}")
         enough = _NEAR if easier == lam else _PREPARE
         yield Stage(gentler, enough, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if large is not None:
@@ -162,7 +159,7 @@ def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
         # certificate's. On a million rows of 100 classes there are two steps. Not fewer: no sample tells the answer to better than the
         # square root of its size, so from 1e-4 to a tolerance of 1e-10 takes two or three gains of a hundred or so. Exact curvature would
         # gain more than that and cost more than the pass that it saves.
-        sampled = Newton(oracle, parity, lam, large, dearest=problem.dearest, name="newton, sampled curvature")
+        sampled = Newton(oracle, parity, lam, large, name="newton, sampled curvature")
         yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
 
@@ -240,10 +237,10 @@ def solve(
     plan = exact_plan(problem, oracle, samples, tol)
     if start is not None and not _by_structure(problem, oracle):
         sample = None if samples is None else samples[1]
-        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), sample, dearest=problem.dearest), tol, _PATIENCE)], plan)
+        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), sample), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
-        outcome = run(plan, prices, limits or Limits())
+        outcome = run(plan, prices, limits or Limits(), problem.parity)
     # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
     outcome.prices = problem.parity.canonical(outcome.prices)
     return outcome
