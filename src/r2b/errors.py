@@ -82,8 +82,16 @@ class UnseenError(InputError):
     """A class or group turned up that the labels were not fitted on."""
 
 
+class DamagedFileError(InputError):
+    """A file cannot be read: it is cut short, or what it says about itself does not hold."""
+
+
 class ParameterError(R2BError, ValueError):
     """An argument such as ``epsilon`` lies outside its range."""
+
+
+class FileTooLargeError(ParameterError):
+    """A file is larger than the limit, as it is or when it is unpacked."""
 
 
 class RowsUnavailableError(R2BError, RuntimeError):

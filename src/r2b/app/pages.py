@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from r2b.app.choice import Choice
-from r2b.app.uploads import megabytes
 from r2b.app.workspace import Bounded, Workspace
 from r2b.auditing import Audit
 from r2b.inputs.vocabulary import plain_value
@@ -17,6 +16,7 @@ from r2b.report import facts_of, views, words
 from r2b.report.html import environment as report_environment
 from r2b.report.html import source as report_source
 from r2b.solution import FairLabels
+from r2b.tables.limits import megabytes
 
 TOP_CLASSES = 16  # that gain, of those that a channel shows
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %

@@ -23,9 +23,9 @@ from r2b.app.code import code_of
 from r2b.app.guard import Guard
 from r2b.app.labels import KINDS, file_name, labels_file
 from r2b.app.store import ClosedError, Store
-from r2b.app.uploads import AdultData, TooLargeError, body_within, read_upload
+from r2b.app.uploads import AdultData, body_within, read_upload
 from r2b.app.workspace import Workspace
-from r2b.errors import ParameterError, R2BError
+from r2b.errors import FileTooLargeError, ParameterError, R2BError
 from r2b.report import facts_of, to_html
 from r2b.tables import read_table
 
@@ -98,7 +98,7 @@ class App:
             name = request.query_params.get("name", "")
             table = await run_in_threadpool(read_upload, name, content, self.limit)
             return await run_in_threadpool(self._added, table, "file")
-        except TooLargeError as error:
+        except FileTooLargeError as error:
             return fault(error, status=413)
         except R2BError as error:
             error.facts.setdefault("control", "file")

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
+from r2b.app.parsing import parsed
 from r2b.datasets import load_adult
-from r2b.errors import InputError, ParameterError, R2BError
+from r2b.errors import FileTooLargeError, InputError, ParameterError, R2BError
 from r2b.tables import Format, Table, format_of, read_table, table_of
+from r2b.tables.arrow import ArrowTable
+from r2b.tables.limits import megabytes, unpacked_within
 
 GROWTH = 5  # times the limit of an upload that it may grow to when it is unpacked
-
-_BOUNDED = ("gz", "bz2", "xz")  # compressions that can be read up to a limit
-
-
-class TooLargeError(InputError):
-    """A file is larger than the app takes."""
 
 
 async def body_within(stream: AsyncIterator[bytes], limit: int) -> bytes:
@@ -27,7 +21,7 @@ async def body_within(stream: AsyncIterator[bytes], limit: int) -> bytes:
 
     Raises
     ------
-    TooLargeError
+    FileTooLargeError
         Says how much was sent and how much is taken.
     """
     content, total = bytearray(), 0
@@ -42,26 +36,15 @@ async def body_within(stream: AsyncIterator[bytes], limit: int) -> bytes:
     return bytes(content)
 
 
-def too_large(found: str, limit: int, size: int) -> TooLargeError:
+def too_large(found: str, limit: int, size: int) -> FileTooLargeError:
     """Say that a file is too large, and what can be done."""
-    return TooLargeError(
+    return FileTooLargeError(
         f"{found}, and this app takes {megabytes(limit)}.",
         remedy="Start it with a larger --max-upload, or use r2b on the command line, which has no limit.",
         control="file",
         limit=limit,
         size=size,
     )
-
-
-def megabytes(size: int) -> str:
-    """Write a size.
-
-    Examples
-    --------
-    >>> megabytes(200_000_000), megabytes(1500)
-    ('200 MB', '0.0015 MB')
-    """
-    return f"{size / 1e6:.3g} MB" if size < 1e9 else f"{size / 1e6:,.0f} MB"
 
 
 def read_upload(name: str, content: bytes, limit: int) -> Table:
@@ -78,39 +61,31 @@ def read_upload(name: str, content: bytes, limit: int) -> Table:
     name = name.replace("\\", "/").rpartition("/")[2].strip() or "upload"
     found = format_of(name) if "." in name else None
     try:
-        if found is not None and found.compression in _BOUNDED:
-            content = _unpacked(content, found.compression, name, limit)
-            table = read_table(name, stream=io.BytesIO(content), format=found.kind)
-        else:
-            table = read_table(name, stream=io.BytesIO(content))
+        table = _table(name, content, found, GROWTH * limit)
         if not table.names or table.n_rows < 1:
             raise InputError(f"{name} has no rows.", remedy="Pass a file with at least one.")
         return table
-    except (TooLargeError, ParameterError):
+    except FileTooLargeError as error:
+        size = error.facts.get("size")
+        if not isinstance(size, int):  # it takes too much time or memory, and says so
+            raise
+        raise too_large(f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked", limit, size) from error
+    except ParameterError:
         raise
     except R2BError as error:
         raise type(error)(error.problem, remedy=error.remedy, **{**error.facts, "control": "file"}) from error
 
 
-def _unpacked(content: bytes, compression: str, name: str, limit: int) -> bytes:
-    """Unpack with an eye on the size: a small file can hold a table of zeros larger than the memory."""
-    most = GROWTH * limit
-    try:
-        with _opened(io.BytesIO(content), compression) as stream:
-            unpacked = stream.read(most + 1)
-    except (OSError, EOFError, lzma.LZMAError, ValueError) as cause:
-        raise InputError(
-            f"{name} cannot be decompressed as {compression}: {cause}.", remedy="Check that the file is whole.", path=name
-        ) from cause
-    if len(unpacked) > most:
-        raise too_large(f"{name} grows to more than {megabytes(most)} when it is unpacked", limit, len(unpacked))
-    return unpacked
-
-
-def _opened(stream: BinaryIO, compression: str) -> BinaryIO:
-    if compression == "gz":
-        return gzip.GzipFile(fileobj=stream)  # type: ignore[return-value]
-    return bz2.BZ2File(stream) if compression == "bz2" else lzma.LZMAFile(stream)  # type: ignore[return-value]
+def _table(name: str, content: bytes, format: Format | None, most: int) -> Table:
+    """Read text here, and what needs a foreign reader, which a damaged file may break, in another process."""
+    if format is None or (format.is_text and format.compression != "zst"):
+        with unpacked_within(most):
+            return read_table(name, stream=io.BytesIO(content))
+    clean, body = parsed(content, name, format, most)
+    if clean.is_text:
+        return read_table(name, stream=io.BytesIO(body), format=clean.kind)
+    with unpacked_within(2 * most):  # counted there once; written anew it may be a little larger
+        return ArrowTable(name, Format(format.kind), ArrowTable.parse(body, name, clean).table)
 
 
 class AdultData(Table):

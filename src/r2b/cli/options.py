@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from r2b.cli import completing
+from r2b.tables.limits import MOST_UNPACKED, unpacked_within
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -29,6 +30,11 @@ def _tab(context: click.Context, option: click.Parameter, value: str | None) -> 
     return "\t" if value == "\\t" else value
 
 
+def _unpacked(context: click.Context, option: click.Parameter, value: int) -> None:
+    """Let the limit hold for all files that the command reads."""
+    context.with_resource(unpacked_within(value * 1_000_000))
+
+
 reading = together(
     click.option("--format", "format_", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
@@ -40,6 +46,16 @@ reading = together(
     ),
     click.option(
         "--na", multiple=True, metavar="TEXT", help="Text of CSV and TSV that means missing; repeatable. By default an empty field."
+    ),
+    click.option(
+        "--max-unpacked",
+        type=click.IntRange(min=1),
+        default=MOST_UNPACKED // 1_000_000,
+        show_default=True,
+        metavar="MB",
+        callback=_unpacked,
+        expose_value=False,
+        help="Most that a file may grow to when it is unpacked into memory.",
     ),
 )
 

@@ -10,9 +10,11 @@ from r2b.scale.batch import in_batches
 from r2b.scale.files_listing import Part
 from r2b.scale.files_stored import Job, Stored, reading
 from r2b.tables.arrow import pyarrow
+from r2b.tables.arrow_loading import sound
+from r2b.tables.limits import refuse_growth
+from r2b.tables.messages import MAGIC, batch_messages, codec_of, unpacked_bytes
 
-_MAGIC = b"ARROW1"
-_CODECS = ("lz4", "zstd")
+_SMALLER = "Write the file in smaller record batches, or raise the limit with --max-unpacked where the memory has room for it."
 
 
 class ArrowStored(Stored):
@@ -29,10 +31,19 @@ class ArrowStored(Stored):
         with reading(part):
             self.n_bytes, _ = self.seen()
             with open(part.path, "rb") as file:
-                self.streamed = file.read(len(_MAGIC)) != _MAGIC
+                self.streamed = file.read(len(MAGIC)) != MAGIC
             with self._opened(None) as reader:
                 self.schema = reader.schema
+            self._refuse_growth()
         self.n_rows = None
+
+    def _refuse_growth(self) -> None:
+        """Refuse a record batch that is small in the file and large in memory: no part of one can be read alone."""
+        with pyarrow().memory_map(self.part.path) as source:
+            for message in batch_messages(pyarrow(), source):
+                size = unpacked_bytes(message)
+                if size > message.body.size:
+                    refuse_growth(self.part.name, message.body.size, size, _SMALLER)
 
     def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[Job]:
         """Read batches here; there is little to decode, and nothing but reading tells how many rows they have."""
@@ -56,7 +67,7 @@ class ArrowStored(Stored):
                     record = self._next(reader, number)
                     if record is None:
                         return
-                    record.validate()
+                    sound(record)
                 yield number, record
                 number += 1
 
@@ -80,37 +91,5 @@ class ArrowStored(Stored):
         """How its batches are compressed: "lz4", "zstd" or None."""
         arrow = pyarrow()
         with reading(self.part), arrow.memory_map(self.part.path) as source:
-            if not self.streamed:
-                source.seek(8)  # the magic word and its padding: messages follow as in a stream
-            for message in arrow.ipc.MessageReader.open_stream(source):
-                if message.type == "record batch":
-                    return codec_of(message.metadata.to_pybytes())
-        return None
-
-
-def codec_of(message: bytes) -> str | None:
-    """Read the codec from the metadata of a record batch, for which Arrow has no function.
-
-    The metadata are a flatbuffer: Message.header (field 2) is a RecordBatch, whose field 3 is a BodyCompression; its field 0 is the codec.
-    """
-    batch = _field(message, int.from_bytes(message[:4], "little"), 2)
-    squeezed = None if batch is None else _field(message, _followed(message, batch), 3)
-    if squeezed is None:
-        return None
-    table = _followed(message, squeezed)
-    codec = _field(message, table, 0)
-    return _CODECS[0 if codec is None else message[codec]]
-
-
-def _field(buffer: bytes, table: int, number: int) -> int | None:
-    """Give the place of a field of a flatbuffer table; None where it has its default."""
-    layout = table - int.from_bytes(buffer[table : table + 4], "little", signed=True)
-    slot = 4 + 2 * number
-    if slot >= int.from_bytes(buffer[layout : layout + 2], "little"):
-        return None
-    offset = int.from_bytes(buffer[layout + slot : layout + slot + 2], "little")
-    return table + offset if offset else None
-
-
-def _followed(buffer: bytes, place: int) -> int:
-    return place + int.from_bytes(buffer[place : place + 4], "little")
+            first = next((each for each in batch_messages(arrow, source) if each.type == "record batch"), None)
+            return None if first is None else codec_of(first)

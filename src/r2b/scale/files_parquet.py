@@ -11,6 +11,7 @@ from r2b.scale.batch import Batch, in_batches
 from r2b.scale.files_listing import Part
 from r2b.scale.files_stored import Job, Stored, reading
 from r2b.tables.arrow import pyarrow
+from r2b.tables.arrow_loading import sound
 
 
 class ParquetStored(Stored):
@@ -52,7 +53,7 @@ class ParquetStored(Stored):
 
     def _whole(self, footer: Any, number: int, columns: list[str], texts: list[str], first: int, rows: int) -> list[Batch]:
         with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
-            table = file.read_row_group(number, columns=columns, use_threads=False)
+            table = sound(file.read_row_group(number, columns=columns, use_threads=False))
             if not columns:
                 return [Batch(_no_columns(self.groups[number]), first, self.place(number), 0)]
             return list(in_batches(table, rows, first, self.place(number)))
@@ -63,7 +64,7 @@ class ParquetStored(Stored):
             pieces = iter(file.iter_batches(rows, [number], columns, use_threads=False))
             while done < self.groups[number]:
                 with reading(self.part, f"row group {number}"):
-                    record = next(pieces) if columns else _no_columns(min(rows, self.groups[number] - done))
+                    record = sound(next(pieces)) if columns else _no_columns(min(rows, self.groups[number] - done))
                 yield Job(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]))
                 done += record.num_rows
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from r2b.errors import InputError
+from r2b.errors import DamagedFileError
 from r2b.lanes import cores
 from r2b.scale.batch import Batch
 from r2b.scale.files_listing import Part
@@ -91,7 +91,7 @@ def reading(part: Part, place: str = "") -> Iterator[None]:
     except _faults() as cause:
         where = f"{part.name}{f', {place}' if place else ''}"
         told = str(cause).splitlines()[0].rstrip(".") if str(cause) else type(cause).__name__
-        raise InputError(
+        raise DamagedFileError(
             f"{where} cannot be read: {told}.",
             remedy="Check that the file is whole; write it again where it is not.",
             path=part.path,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2b.errors import EmptyError, InputError, MissingExtraError
+from r2b.errors import DamagedFileError, EmptyError, FileTooLargeError, InputError, MissingExtraError
 from r2b.tables.formats import Format
 from r2b.tables.table import Table
 
@@ -43,12 +43,24 @@ class ArrowTable(Table):
 
     @classmethod
     def parse(cls, content: bytes, name: str, format: Format) -> ArrowTable:
-        """Read a file of either kind."""
+        """Read a file of either kind; nothing is looked at before all of it is found to be sound.
+
+        Raises
+        ------
+        DamagedFileError
+            It is cut short, or what it says about itself does not hold.
+        FileTooLargeError
+            It grows beyond the limit when it is unpacked.
+        """
+        from r2b.tables.arrow_loading import load
+
         arrow = pyarrow()
         try:
-            table = _read(arrow, content, format.kind)
+            table = load(content, name, format.kind)
+        except FileTooLargeError:
+            raise
         except (arrow.ArrowException, OSError, ValueError) as cause:
-            raise InputError(
+            raise DamagedFileError(
                 f"{name} cannot be read as {format.kind}: {first_line(cause)}.",
                 remedy="Check that the file is whole, and say what it is with --format.",
                 path=name,
@@ -74,16 +86,6 @@ class ArrowTable(Table):
         for name, values in new.items():
             table = table.append_column(name, _column(arrow, values, name))
         return written(table, self.format.kind)
-
-
-def _read(arrow: Any, content: bytes, kind: str) -> Any:
-    if kind == "parquet":
-        parquet = importlib.import_module("pyarrow.parquet")
-        # As one file: a reader of datasets would take columns of the same name for one.
-        return parquet.ParquetFile(arrow.BufferReader(content)).read()
-    opener = arrow.ipc.open_file if content.startswith(b"ARROW1") else arrow.ipc.open_stream
-    with opener(arrow.BufferReader(content)) as reader:
-        return reader.read_all()
 
 
 def written(table: Any, kind: str) -> bytes:

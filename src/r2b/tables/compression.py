@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import io
+from typing import Any, BinaryIO
 
-from r2b.errors import InputError, MissingExtraError
+from r2b.errors import DamagedFileError, FileTooLargeError, MissingExtraError
+from r2b.tables.limits import most_unpacked, refuse_growth
+
+_PART = 1 << 24  # bytes that are unpacked at a time
 
 
 def decompress(content: bytes, compression: str, name: str) -> bytes:
-    """Undo a compression.
+    """Undo a compression, within the limit of :mod:`r2b.tables.limits`.
 
     Raises
     ------
-    InputError
+    DamagedFileError
         The bytes are not compressed that way, or are cut short.
+    FileTooLargeError
+        They grow beyond the limit.
     MissingExtraError
         Nothing here can read them.
     """
     if not compression:
         return content
     try:
-        if compression == "zst":
-            return _zstandard(content, undo=True)
-        return bytes(_module(compression).decompress(content))
-    except MissingExtraError:
+        with _opened(content, compression) as stream:
+            return _within(stream, len(content), name)
+    except (MissingExtraError, FileTooLargeError, MemoryError):
         raise
     except Exception as cause:  # each library has errors of its own for the same fault
-        raise InputError(
+        raise DamagedFileError(
             f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}.",
             remedy="Check that the file is whole, and say what it is with --format, such as csv or csv.gz.",
             path=name,
@@ -46,7 +51,7 @@ def compress(content: bytes, compression: str) -> bytes:
     if not compression:
         return content
     if compression == "zst":
-        return _zstandard(content, undo=False)
+        return _by_zstandard(content)
     if compression == "gz":  # no time of writing inside, or no two files would be alike
         return bytes(_module("gz").compress(content, compresslevel=6, mtime=0))
     return bytes(_module(compression).compress(content))
@@ -56,25 +61,45 @@ def _module(compression: str) -> Any:
     return importlib.import_module({"gz": "gzip", "bz2": "bz2", "xz": "lzma"}[compression])
 
 
-def _zstandard(content: bytes, *, undo: bool) -> bytes:
+def _opened(content: bytes, compression: str) -> BinaryIO:
+    stream: Any
+    if compression == "zst":
+        library = _zstandard()
+        if library.__name__ == "pyarrow":
+            stream = library.CompressedInputStream(library.BufferReader(content), "zstd")
+        else:
+            stream = library.open(io.BytesIO(content))
+    else:
+        stream = _module(compression).open(io.BytesIO(content))
+    return stream  # type: ignore[no-any-return]
+
+
+def _within(stream: BinaryIO, packed: int, name: str) -> bytes:
+    """Read part by part: what grows beyond the limit is never held."""
+    parts, total = [], 0
+    while part := stream.read(min(_PART, most_unpacked() + 1 - total)):
+        parts.append(part)
+        total += len(part)
+        refuse_growth(name, packed, total)
+    return b"".join(parts)
+
+
+def _zstandard() -> Any:
     for name in ("compression.zstd", "pyarrow"):
         try:
-            library = importlib.import_module(name)
+            return importlib.import_module(name)
         except ImportError:
             continue
-        if name == "pyarrow":
-            return _by_arrow(library, content, undo=undo)
-        return bytes(library.decompress(content) if undo else library.compress(content))
     raise MissingExtraError(
         "Nothing here can read or write zst.", remedy="Use gz, bz2 or xz, or install pyarrow: pip install 'r2b[frames]'.", library="pyarrow"
     )
 
 
-def _by_arrow(arrow: Any, content: bytes, *, undo: bool) -> bytes:
-    if undo:
-        with arrow.CompressedInputStream(arrow.BufferReader(content), "zstd") as stream:
-            return bytes(stream.read())
-    sink = arrow.BufferOutputStream()
-    with arrow.CompressedOutputStream(sink, "zstd") as stream:
+def _by_zstandard(content: bytes) -> bytes:
+    library = _zstandard()
+    if library.__name__ != "pyarrow":
+        return bytes(library.compress(content))
+    sink = library.BufferOutputStream()
+    with library.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
     return bytes(sink.getvalue().to_pybytes())

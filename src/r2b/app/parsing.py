@@ -1,0 +1,125 @@
+"""Files of foreign formats read in a process of their own, with little memory and time: what breaks the reader cannot break the app.
+
+The parent sends a line of JSON and the file; the child answers with a line of JSON and the table, written anew: bytes of text, or an Arrow
+stream without compression. Both go through pipes, so that no name and no byte of a table is seen by others or left on disk.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
+from r2b.tables.arrow import ArrowTable, pyarrow
+from r2b.tables.compression import decompress
+from r2b.tables.formats import Format
+from r2b.tables.limits import unpacked_within
+
+CHILD = "from r2b.app.parsing import child; child()"
+SECONDS = 60
+_ROOM = 1 << 30  # bytes of memory beside what tables take
+_COPIES = 4  # of a table that are held while it is read
+
+
+def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format, bytes]:
+    """Read a file in another process.
+
+    Parameters
+    ----------
+    content : bytes
+    name : str
+    format : Format
+    most : int
+        Bytes that it may grow to.
+
+    Returns
+    -------
+    Format
+        Of the bytes that follow: text without compression, or Arrow.
+    bytes
+
+    Raises
+    ------
+    DamagedFileError
+        It cannot be read, or the process that read it broke down.
+    FileTooLargeError
+        It grows beyond the limit, or takes too much memory or time.
+    """
+    asked = {"name": name, "kind": format.kind, "compression": format.compression, "most": most, "n_bytes": len(content)}
+    command = [sys.executable, "-c", CHILD]
+    # One thread and the plain allocator: threads and pools take address space, which is what is limited.
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    env["PYTHONPATH"] = os.pathsep.join(each for each in sys.path if each)
+    try:
+        done = subprocess.run(command, input=json.dumps(asked).encode() + b"\n" + content, capture_output=True, env=env, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        problem = f"{name} takes more than {SECONDS} seconds to read."
+        raise FileTooLargeError(problem, remedy="Send a part of its rows, or use r2b on the command line.", path=name) from None
+    line, _, rest = done.stdout.partition(b"\n")
+    if done.returncode != 0 or not line:
+        raise DamagedFileError(
+            f"{name} is damaged: the program that reads {format} ended on it, with {_ending(done.returncode)}.",
+            remedy="Check that the file is whole; write it again where it is not.",
+            path=name,
+            returncode=done.returncode,
+        )
+    said = json.loads(line)
+    if "error" in said:
+        kinds: dict[str, type[R2BError]] = {kind.__name__: kind for kind in (DamagedFileError, FileTooLargeError)}
+        raise kinds.get(said["error"], InputError)(said["problem"], remedy=said["remedy"], **said["facts"])
+    return Format(said["kind"]), rest
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def child() -> None:
+    """Read one file from standard input and write what it holds to standard output."""
+    line, _, content = sys.stdin.buffer.read().partition(b"\n")
+    asked = json.loads(line)
+    _confine(_ROOM + _COPIES * (asked["most"] + asked["n_bytes"]))
+    out = sys.stdout.buffer
+    try:
+        with unpacked_within(asked["most"]):
+            kind, body = _normal(content, asked["name"], Format(asked["kind"], asked["compression"]))
+        said: dict[str, Any] = {"kind": kind}
+    except R2BError as error:
+        facts = {key: value for key, value in error.facts.items() if isinstance(value, (str, int))}
+        said, body = {"error": type(error).__name__, "problem": error.problem, "remedy": error.remedy, "facts": facts}, b""
+    except MemoryError:
+        problem = f"{asked['name']} takes more memory than the app gives to one file."
+        said, body = {"error": "FileTooLargeError", "problem": problem, "remedy": "Use r2b on the command line.", "facts": {}}, b""
+    out.write(json.dumps(said).encode() + b"\n")
+    out.write(body)
+    out.flush()
+    # No clean-up: memory that the file has damaged is not walked once more.
+    os._exit(0)
+
+
+def _normal(content: bytes, name: str, format: Format) -> tuple[str, Any]:
+    content = decompress(content, format.compression, name)
+    if format.is_text:
+        return format.kind, content
+    table = ArrowTable.parse(content, name, Format(format.kind)).table
+    sink = io.BytesIO()
+    with pyarrow().ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return "arrow", sink.getbuffer()
+
+
+def _confine(memory: int) -> None:
+    """Bound the memory and the time of this process, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    with open("/proc/self/statm", "rb") if os.path.exists("/proc/self/statm") else io.BytesIO(b"0") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    for what, most in ((resource.RLIMIT_AS, used + memory), (resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
