@@ -76,7 +76,7 @@ REFUSED = {
         "epsilon of 1",
         ["family"],
     ),
-    "a ratio above 1": (Y, {"bound": "ratio", "epsilon": 1.5}, ParameterError, "1.5", "four fifths", ["epsilon"]),
+    "a ratio above 1": (Y, {"bound": "ratio", "epsilon": 1.5}, ParameterError, "1.5", "no percentage", ["epsilon"]),
     "a name in both": (Y, {"control_features": {"sex": SEX}}, ShapeError, "'sex'", "Rename", ["column", "arguments"]),
     "a group absent from a stratum": (
         Y,

@@ -50,7 +50,7 @@ def test_epsilon_is_one_number_or_one_per_class_in_order_or_by_name(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("epsilon", [-1.0, np.nan, "small", {"a": 0.1}, [0.1, 0.2]], ids=str)
+@pytest.mark.parametrize("epsilon", [-1.0, np.nan, "small", {"no such class": 0.1}, [0.1, 0.2]], ids=str)
 def test_an_epsilon_that_is_none_is_refused(method, epsilon):
     with pytest.raises(ParameterError, match="epsilon"):
         method(epsilon).fit(LABELS, sensitive_features=GROUPS)

@@ -146,7 +146,9 @@ def test_one_index_is_accepted_whatever_it_is(call):
 
 
 def test_rows_that_overlap_in_part_are_not_paired_by_position():
-    with pytest.raises(RowLabelError, match=r"differ in their row labels \(1 of 59\); at row 0 they are 0 and 1\..*loc\[y\.index\]"):
+    with pytest.raises(
+        RowLabelError, match=r"differ in their row labels \(1 of 59\); at row 0 they are 0 and 1\. Take \.loc\[y\.index\.inter"
+    ):
         demographic_parity(Y.iloc[:-1], sensitive_features=SEX.iloc[1:])
     common = Y.index[1:-1]
     truth = demographic_parity(Y.loc[common].to_numpy(), sensitive_features=SEX.loc[common].to_numpy())

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from r2b.errors import ParameterError
 from r2b.families import BoundName, Family, FamilyChoice, Request
+from r2b.families.doubts import warn_of_doubts
 from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.job import Objective, Settings, open_job
 from r2b.merge import MergeChoice
@@ -78,7 +79,8 @@ def debias(
     control_features : array-like of shape (N,) or (N, n_features), optional
         Parity is asked for within each of their values, or crossings of values (conditional parity).
     epsilon : float, array-like of shape (L,) or mapping
-        How far from equal is accepted, for all classes or one per class (in order, or by class name).
+        How far from equal is accepted, for all classes or one per class (in order, or by class name). A mapping bounds the classes that it
+        names; the others are free, or have the number under the key ``...``. Shares, not percentages: 5 % is 0.05.
     bound : {"range", "to_overall", "ratio", "target"}
         What epsilon limits: the largest difference between the means of two groups; the distance of a group's mean from that over all;
         one minus the ratio of the smallest mean to the largest (0.2 is the four-fifths rule); twice the distance of a group's mean from a
@@ -91,9 +93,10 @@ def debias(
     missing : {"error", "group", "exclude"}
         Rows without a value of an attribute: refused, a group of their own, or left out of the families that need the value.
     min_group_size : int
-        Groups of fewer rows are refused by name, or merged.
-    small_groups : {"error", "merge"}
-        "merge" puts the small groups of a family together as "other".
+        Groups of fewer rows are refused by name, merged or left out.
+    small_groups : {"error", "merge", "exclude"}
+        "merge" puts the small groups of a family together as "other"; "exclude" leaves them out of it. Rows that no family counts keep
+        their labels, and the account says how many they are.
     absent : {"report", "error"}
         A group that some value of the control features does not have: listed in ``FairLabels.families.absent``, or refused.
     sample_weight : array-like of shape (N,), optional
@@ -124,7 +127,8 @@ def debias(
     -------
     FairLabels
         Labels in every form, prices, status and certificate. A run that does not reach ``tol`` says so in its status and with a
-        ``NotSolvedWarning``.
+        ``NotSolvedWarning``. Data that are rarely meant so (one group, groups of decimal numbers or of fewer than ten rows, values such as
+        "?" or "M" beside "M ") are named in one ``DataWarning``.
 
     Raises
     ------
@@ -153,4 +157,5 @@ def debias(
         settings=settings,
         costs=costs,
     )
+    warn_of_doubts(job)
     return job.solve()

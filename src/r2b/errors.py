@@ -6,7 +6,25 @@ An error never repairs anything. Its ``facts`` are the values that the message w
 from __future__ import annotations
 
 
-class R2BError(Exception):
+class _Told(Exception):
+    """A message built from facts that ends in a remedy; what errors and warnings share."""
+
+    def __init__(self, problem: str, *, remedy: str, **facts: object) -> None:
+        super().__init__(f"{problem} {remedy}")
+        self.problem = problem
+        self.remedy = remedy
+        self.facts = facts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle by calling the class with ``args``; ours needs keywords, and worker processes must be able to send it back.
+        return _rebuild, (type(self), self.problem, self.remedy, self.facts)
+
+
+def _rebuild(kind: type[_Told], problem: str, remedy: str, facts: dict[str, object]) -> _Told:
+    return kind(problem, remedy=remedy, **facts)
+
+
+class R2BError(_Told):
     """Base of all errors raised on purpose by r2b.
 
     Parameters
@@ -26,20 +44,6 @@ class R2BError(Exception):
     >>> error.facts["row"]
     3
     """
-
-    def __init__(self, problem: str, *, remedy: str, **facts: object) -> None:
-        super().__init__(f"{problem} {remedy}")
-        self.problem = problem
-        self.remedy = remedy
-        self.facts = facts
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by calling the class with ``args``; ours needs keywords, and worker processes must be able to send it back.
-        return _rebuild, (type(self), self.problem, self.remedy, self.facts)
-
-
-def _rebuild(kind: type[R2BError], problem: str, remedy: str, facts: dict[str, object]) -> R2BError:
-    return kind(problem, remedy=remedy, **facts)
 
 
 class InputError(R2BError, ValueError):
@@ -108,3 +112,10 @@ class MissingExtraError(R2BError, ImportError):
 
 class NotSolvedWarning(UserWarning):
     """Labels are returned that are not proven optimal; their status and certificate say how far they are."""
+
+
+class DataWarning(_Told, UserWarning):
+    """The data can be used and are rarely meant so: one or small groups, groups of decimal numbers, placeholders, values that look alike.
+
+    Its ``facts["doubts"]`` hold each finding with column and values.
+    """

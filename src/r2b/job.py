@@ -194,10 +194,11 @@ class Solvable:
         return Status.ALREADY_FAIR if problem.parity.violation(problem.parity.means(self.before)) <= _ROUNDING else None
 
     def _refuse_left_out(self, request: Request) -> None:
-        if request.missing == "exclude" and self.families.left_out > 0 and not self.keeps_labels:
+        excluding = "exclude" in (request.missing, request.small_groups)
+        if excluding and self.families.left_out > 0 and not self.keeps_labels:
             raise ParameterError(
-                f"Rows without a value are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row.",
-                remedy="Pass lam=1, or missing='group', or leave these rows out yourself.",
+                f"Some rows are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row.",
+                remedy="Pass lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself.",
                 lam=self.settings.lam,
                 left_out=self.families.left_out,
             )

@@ -13,7 +13,7 @@ from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.groups import read_groups
 from r2b.inputs.integers import Array
-from r2b.inputs.labels import Labels, read_known_labels
+from r2b.inputs.labels import Labels, class_names, read_known_labels, same_class
 from r2b.inputs.probabilities import Wording, as_matrix, checked, row_blocks
 from r2b.inputs.vocabulary import Vocabulary, column_of, plain_value, read_vocabulary
 from r2b.inputs.weights import read_weight, refuse_weightless_groups, refuse_weightless_table
@@ -332,9 +332,9 @@ def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: 
             raise InputError("The argument classes names a class twice.", remedy="Name every class once.", classes=known.tolist())
         source = "classes names"
     elif isinstance(found, Frame):
-        return found.names
+        return class_names(found, what="scores")
     elif isinstance(truth, Frame) and _is_soft(truth):
-        known, source = truth.names, "y_true has columns for"
+        known, source = class_names(truth, what="y_true"), "y_true has columns for"
     elif not isinstance(truth, Column) and _is_soft(truth):
         known, source = np.arange(len(truth.columns)), "y_true has columns for"
     else:
@@ -354,8 +354,8 @@ def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: 
 
 def _refuse_other_names(found: Frame | Matrix, known: Array) -> None:
     """Raise where both the columns and the caller name the classes, and not alike: one of the two would be silently overruled."""
-    if isinstance(found, Frame) and [str(name) for name in found.names] != [str(name) for name in known]:
-        place = next(j for j, name in enumerate(found.names) if str(name) != str(known[j]))
+    if isinstance(found, Frame) and not all(map(same_class, found.names, known)):
+        place = next(j for j, name in enumerate(found.names) if not same_class(name, known[j]))
         raise UnseenError(
             f"Column {place} of scores is named {plain_value(found.names[place])!r}, but classes says {plain_value(known[place])!r}.",
             remedy="Leave classes away, or name the columns alike.",

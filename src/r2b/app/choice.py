@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from r2b.errors import ParameterError
 from r2b.families import BoundName, FamilyChoice, Request
+from r2b.families.bounds import LARGEST
+from r2b.parity.epsilon import refuse_percentages
 from r2b.tables import Table
 from r2b.tables.delimited import DelimitedTable
 from r2b.tables.plain import as_numbers
@@ -65,12 +68,7 @@ class Choice:
             raise ParameterError("No label is chosen.", remedy="Choose the column whose values should be fair.", control="label")
         if not self.sensitive:
             raise ParameterError("No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive")
-        if self.bound == "ratio" and self.epsilon > 1:
-            raise ParameterError(
-                f"Epsilon is {self.epsilon:g}, but a ratio can fall short of 1 by no more than 1.",
-                remedy="Choose a shortfall between 0 and 1: 0.2 asks for four fifths.",
-                control="epsilon",
-            )
+        refuse_percentages("Epsilon", self.epsilon, LARGEST[cast("BoundName", self.bound)], control="epsilon")
         parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
         for part, names in {**parts, "weight": () if self.weight is None else (self.weight,)}.items():
             try:
@@ -156,7 +154,7 @@ def _one_of(said: dict[str, Any], name: str, options: tuple[str, ...]) -> str:
 
 
 def _epsilon(value: Any) -> float:
-    right = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 2
+    right = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
     if not right:
         shown = "empty" if value is None else repr(value)
         raise ParameterError(f"Epsilon is {shown}.", remedy="It is a number from 0 (no difference at all) upwards.", control="epsilon")

@@ -9,7 +9,8 @@ import time
 import warnings
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock, RLock
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from r2b.app.choice import Choice
 from r2b.auditing import Audit, audit
-from r2b.errors import InputError, NotSolvedWarning
+from r2b.errors import DataWarning, InputError, NotSolvedWarning
 from r2b.families import resolve
 from r2b.inputs import Dataset
 from r2b.job import Job, Settings, open_job
@@ -146,7 +147,7 @@ class Opened:
 
     def audit(self, choice: Choice) -> Audit:
         """Audit the labels, once."""
-        with self.lock:
+        with self.lock, _quiet():
             return _kept(self.audited, "", lambda: audit(**self.arguments, families="both", missing=choice.missing), most=1)  # type: ignore[arg-type]
 
 
@@ -213,9 +214,13 @@ def _kept(store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[],
     return store[key]
 
 
-def _quiet() -> Any:
-    # The page shows the status of every answer; a warning in the terminal would say it twice.
-    return warnings.catch_warnings(action="ignore", category=NotSolvedWarning)
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # The page shows the status of every answer, and what is doubtful about the data; a warning in the terminal would say it twice.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        yield
 
 
 def _columns(table: Table) -> tuple[Column, ...]:

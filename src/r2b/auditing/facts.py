@@ -15,6 +15,7 @@ from r2b.errors import ParameterError
 from r2b.families import Absent
 from r2b.inputs.vocabulary import plain_value
 from r2b.intervals import Interval
+from r2b.parity.epsilon import refuse_percentages
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -318,6 +319,7 @@ class Audit:
         """
         if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not float(epsilon) >= 0:
             raise ParameterError(f"epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more, such as 0.05.", epsilon=epsilon)
+        refuse_percentages("epsilon", epsilon, 1.0)
         each = (family.difference(k) for family in self.families for k in range(len(self.classes)))
         return tuple(sorted((one for one in each if one.value > float(epsilon) + _ROUNDING), key=lambda one: -one.value))
 

@@ -18,9 +18,10 @@ from r2b.auditing.ranking import ranking
 from r2b.auditing.resampling import FamilyRows, Kinds
 from r2b.errors import ParameterError
 from r2b.families import Families, Family, FamilyChoice, Request, resolve
+from r2b.families.doubts import warn_of_doubts
 from r2b.families.fitted import Crossings, Mixture, Moments
 from r2b.families.request import AbsentGroups, SmallGroups
-from r2b.inputs import Dataset
+from r2b.inputs import Dataset, Groups, Schema
 from r2b.inputs.dataset import assemble
 from r2b.inputs.vocabulary import plain_value
 from r2b.job import refuse_scores
@@ -67,8 +68,8 @@ def audit(
         Weights, not repetitions: a row of weight 2 is one observation.
     min_group_size : int
         The fewest rows a group may have.
-    small_groups : {"error", "merge"}
-        Refuse smaller groups by name, or merge them into one called "other".
+    small_groups : {"error", "merge", "exclude"}
+        Refuse smaller groups by name, merge them into one called "other", or leave them out.
     absent : {"report", "error"}
         Groups that a stratum does not have are listed, or refused.
     n_permutations : int
@@ -154,7 +155,9 @@ def settled(
 def audit_dataset(data: Dataset, request: Request, draws: Draws, n_largest: int) -> Audit:
     """Measure a table that was read already."""
     refuse_scores(data)
-    return _Measurer.of(data, request, draws).measure(n_largest)
+    measurer = _Measurer.of(data, request, draws)
+    warn_of_doubts(measurer)
+    return measurer.measure(n_largest)
 
 
 def _columns_only(families: Any) -> Any:
@@ -181,6 +184,16 @@ class _Measurer:
         means = np.where(weights[:, None] > 0, means, 0.0)  # a cell without weight adds nothing to any mean
         families, parity = resolve(request, data.groups, weights, means)
         return cls(data, means, weights, families, parity, Kinds.of(data), draws)
+
+    @property
+    def groups(self) -> Groups:
+        """The cells of the rows."""
+        return self.data.groups
+
+    @property
+    def schema(self) -> Schema:
+        """Its classes and groups, without rows."""
+        return self.data.schema
 
     def measure(self, n_largest: int) -> Audit:
         """Measure every family."""

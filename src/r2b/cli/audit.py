@@ -9,7 +9,6 @@ import click
 from r2b.auditing import Audit
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.lookalikes import tell_lookalikes
 from r2b.cli.numbers import normalized
 from r2b.cli.reporting import check_reports, land_reports
 from r2b.cli.selection import Selection, families_of
@@ -87,8 +86,6 @@ def audit_command(
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         selection = Selection.of(table, **given)
         arguments = selection.arguments(table)
-        if not quiet:
-            tell_lookalikes(arguments, selection.label)
         asked["families"] = families_of(table, families, family, "both")
         with on_lines(table):
             arguments["y"] = normalized(arguments["y"]) if normalize else arguments["y"]

@@ -14,7 +14,6 @@ import r2b
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
-from r2b.cli.lookalikes import tell_lookalikes
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
 from r2b.cli.record import Record, beside, fingerprint
@@ -145,8 +144,6 @@ def debias_command(
         shape = _shape(table, output, output_format)
         selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
         arguments = selection.arguments(table)
-        if not quiet:
-            tell_lookalikes(arguments, selection.label)
         with on_lines(table):
             classes = classes_of(arguments["y"])
         # Before the work: these names can only clash with what is there already.

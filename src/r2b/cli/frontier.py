@@ -11,7 +11,6 @@ import click
 import r2b
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.lookalikes import tell_lookalikes
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, target_of
 from r2b.cli.selection import PARTS, Selection, families_of
@@ -107,8 +106,6 @@ def _in_memory(
 ) -> tuple[Frontier, str]:
     table = read_table(data, format=reading["format_"], encoding=reading["encoding"], delimiter=reading["delimiter"])
     arguments = Selection.of(table, **columns).arguments(table)
-    if not quiet:
-        tell_lookalikes(arguments, columns["label"])
     with on_lines(table):
         classes = classes_of(arguments["y"])
     given |= {"families": families_of(table, asked["families"], asked["family"], "crossed")}

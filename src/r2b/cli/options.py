@@ -115,7 +115,13 @@ groups = together(
         help="Rows without a value of a sensitive or control column.",
     ),
     click.option("--min-group-size", type=int, default=0, show_default=True, help="Fewest rows of a group."),
-    click.option("--small-groups", type=click.Choice(["error", "merge"]), default="error", show_default=True, help="Smaller groups."),
+    click.option(
+        "--small-groups",
+        type=click.Choice(["error", "merge", "exclude"]),
+        default="error",
+        show_default=True,
+        help="Smaller groups: refused, put together, or left out with their labels kept.",
+    ),
     click.option(
         "--absent", type=click.Choice(["report", "error"]), default="report", show_default=True, help="Groups that a control value lacks."
     ),

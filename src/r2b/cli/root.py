@@ -20,6 +20,7 @@ from r2b.cli.audit import audit_command
 from r2b.cli.commands import Commands
 from r2b.cli.data import datasets_group
 from r2b.cli.debias import debias_command
+from r2b.cli.doubts import told_doubts
 from r2b.cli.exits import DONE, FAULT, INTERRUPTED, NOT_REACHED, TERMINATED, WRONG_USE, code_of
 from r2b.cli.frontier import frontier_command
 from r2b.cli.rooms import reproduce_command, serve_command
@@ -61,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.stdout is None:
             raise ParameterError("Standard output is closed.", remedy="Send it to a file, or to /dev/null.")
-        ended = r2b.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour())
+        with told_doubts(quiet=not {"-q", "--quiet"}.isdisjoint(typed)):
+            ended = r2b.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour())
         sys.stdout.flush()
         return ended if isinstance(ended, int) else DONE
     except BrokenPipeError:

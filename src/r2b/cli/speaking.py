@@ -16,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 
-from r2b.errors import InputError, R2BError
+from r2b.errors import DataWarning, InputError, R2BError
 from r2b.tables import Table
 
 _OPTIONS = (
@@ -129,8 +129,8 @@ def strict(facts: Any) -> Any:
     return facts if facts is None or isinstance(facts, (bool, int, float)) else spelled(str(facts))
 
 
-def spoken(error: R2BError) -> tuple[str, str]:
-    """Give problem and remedy of an error in words of the command line: options instead of arguments.
+def spoken(error: R2BError | DataWarning) -> tuple[str, str]:
+    """Give problem and remedy of an error or a warning in words of the command line: options instead of arguments.
 
     Examples
     --------

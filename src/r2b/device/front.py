@@ -32,6 +32,7 @@ from r2b.device.rows import add_by_cell
 from r2b.device.solve import DeviceJob
 from r2b.errors import EmptyError, ParameterError
 from r2b.families import BoundName, Family, FamilyChoice, Request
+from r2b.families.doubts import warn_of_doubts
 from r2b.families.request import AbsentGroups, SmallGroups, Target, one_of
 from r2b.inputs import Dataset
 from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
@@ -154,6 +155,7 @@ def _of_probabilities(
     schema = schema_of(cells.groups, Vocabulary(np.arange(y.shape[1], dtype=np.int64)), soft=True)
     extent = Extent(len(rows), int(y.shape[1]), dtype_of(y), rows.mass)
     job = DeviceJob.elsewhere(schema, cells.groups, extent, oracle, request, settings)
+    warn_of_doubts(job)
     fair = job.solve(stacklevel=4)
     return DeviceLabels.of(fair, Held(y, rows, cells.groups, giver, kernel, oracle.reads))
 
@@ -186,5 +188,7 @@ def _of_classes(
     classes = Vocabulary(values)
     refuse_lone_probabilities(classes)
     table = Dataset(Labels(classes, codes=pairs % len(values)), groups, total)
-    fair = Job.of(table, request, settings, costs).solve(stacklevel=4)
+    job = Job.of(table, request, settings, costs)
+    warn_of_doubts(job)
+    fair = job.solve(stacklevel=4)
     return DeviceLabels.of(fair, Held(codes, rows_of(cells, weight), cells.groups, giver))

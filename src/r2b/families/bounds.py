@@ -15,6 +15,9 @@ from r2b.parity.epsilon import epsilon_per_class, labelled, numbers_per_class
 
 Floats = NDArray[np.float64]
 
+LARGEST: dict[BoundName, float] = {"range": 1.0, "to_overall": 1.0, "ratio": 1.0, "target": 2.0}
+"""What the measure that each bound limits cannot exceed: differences of shares, and twice a distance between two."""
+
 _SUM_ROUNDING = 1e-9  # of a target's sum: means add up to 1 exactly, and a bound of 0 could not be met otherwise
 
 
@@ -32,8 +35,9 @@ def bound_of(family: Family, request: Request, population: Floats, name: str) ->
         Of the family; for errors.
     """
     n_classes, names = len(population), request.names
-    epsilon = epsilon_per_class(request.epsilon if family.epsilon is None else family.epsilon, n_classes, names)
     kind: BoundName = request.bound if family.bound is None else family.bound
+    asked = request.epsilon if family.epsilon is None else family.epsilon
+    epsilon = epsilon_per_class(asked, n_classes, names, largest=LARGEST[kind])
     if kind == "range":
         return RangeBound(epsilon)
     if kind == "to_overall":
@@ -66,18 +70,11 @@ def moment_bound_of(family: Family, request: Request, n_classes: int, name: str)
             family=name,
             bound=kind,
         )
-    epsilon = epsilon_per_class(request.epsilon if family.epsilon is None else family.epsilon, n_classes, request.names)
+    epsilon = epsilon_per_class(request.epsilon if family.epsilon is None else family.epsilon, n_classes, request.names, largest=1.0)
     return MomentBound(epsilon, np.zeros(n_classes))
 
 
 def _ratio(epsilon: Floats, population: Floats, names: Sequence[object], name: str) -> RatioBound:
-    above = np.flatnonzero((epsilon > 1) & np.isfinite(epsilon))
-    if len(above):
-        raise ParameterError(
-            f"epsilon is {epsilon[above[0]]}, but a ratio can fall short of 1 by no more than 1.",
-            remedy="Pass the accepted shortfall between 0 and 1: 0.2 asks for four fifths.",
-            epsilon=float(epsilon[above[0]]),
-        )
     empty = np.flatnonzero((population <= 0) & (epsilon < 1))
     if len(empty):
         label = names[empty[0]] if len(names) else int(empty[0])

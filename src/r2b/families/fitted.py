@@ -236,6 +236,8 @@ class Families:
         Share of the weight that no family counts.
     by_cell : bool
         The groups are the cells themselves, and are called so.
+    excluded : tuple of str
+        Groups that were left out for having too few rows.
     """
 
     members: tuple[Member, ...]
@@ -246,6 +248,7 @@ class Families:
     absent: tuple[Absent, ...] = ()
     left_out: float = 0.0
     by_cell: bool = False
+    excluded: tuple[str, ...] = ()
 
     @classmethod
     def of_cells(cls, cells: Layout, name: str, bound: Bound, share: Floats) -> Families:
@@ -306,6 +309,7 @@ class Families:
             "strata": [stratum.to_json() for stratum in self.strata],
             "absent": [[each.family, each.stratum, each.group] for each in self.absent],
             "left_out": self.left_out,
+            **({"excluded": list(self.excluded)} if self.excluded else {}),
         }
 
     @classmethod
@@ -329,6 +333,7 @@ class Families:
             tuple(Absent(*(str(part) for part in each)) for each in stored["absent"]),
             float(stored["left_out"]),
             by_cell=stored["names"] is None,
+            excluded=tuple(str(name) for name in stored.get("excluded", ())),
         )
 
 

@@ -17,7 +17,7 @@ from r2b.parity.epsilon import Epsilon
 BoundName = Literal["range", "to_overall", "ratio", "target"]
 FamilyChoice = Literal["crossed", "marginal", "both"]
 Target = str | ArrayLike | Mapping[Any, float]
-SmallGroups = Literal["error", "merge"]
+SmallGroups = Literal["error", "merge", "exclude"]
 AbsentGroups = Literal["report", "error"]
 
 
@@ -86,6 +86,13 @@ class Request:
             ("absent", get_args(AbsentGroups)),
         ):
             one_of(name, getattr(self, name), options)
+        if self.small_groups == "exclude" and not self.min_group_size:
+            raise ParameterError(
+                "small_groups is 'exclude', but min_group_size is 0, so that no group is small.",
+                remedy="Pass the fewest rows of a group that counts, such as min_group_size=10.",
+                small_groups=self.small_groups,
+                min_group_size=self.min_group_size,
+            )
         if self.target is not None and self.bound != "target":
             raise ParameterError(
                 f"A target is given, but the bound is {self.bound!r}.",

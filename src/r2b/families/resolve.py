@@ -45,6 +45,7 @@ class _Builder:
     cell_share: Floats
     cell_means: Floats
     absent: list[Absent] = field(default_factory=list)
+    excluded: list[str] = field(default_factory=list)
 
     @property
     def control(self) -> list[int]:
@@ -142,6 +143,8 @@ class _Builder:
         place = {key: number for number, key in enumerate(counted)}
         place.update({key: -1 for key in here if self._left_out(columns, key)})
         place, names = self._without_small(place, names, Crossings(columns, place, len(names), stratum), name)
+        if not names or (stratum.columns and len(names) < 2 and (family.bound or self.request.bound) != "target"):
+            return None  # what is left of the stratum has nothing to agree with
         return Crossings(columns, place, len(names), stratum), [f"{each}{where}" for each in names] if where else names
 
     def _note_absent(self, family: Family, columns: Key, stratum: Stratum, keys: list[Key]) -> None:
@@ -172,11 +175,14 @@ class _Builder:
         if self.request.small_groups == "error":
             raise InputError(
                 f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}.",
-                remedy="Pass small_groups='merge' to put them together as 'other', or lower min_group_size.",
+                remedy="Pass small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out, or lower "
+                "min_group_size.",
                 family=name,
                 groups=[names[group] for group in small],
                 counts=[int(counts[group]) for group in small],
             )
+        if self.request.small_groups == "exclude":
+            return self._without(place, names, small, name, crossings.stratum)
         # A column with a name shows it with every value, and so with this one.
         merged = (
             names[int(small[0])].partition("=")[0] + "=" + OTHER
@@ -203,6 +209,23 @@ class _Builder:
         new = {group: number for number, group in enumerate(kept)} | dict.fromkeys(small.tolist(), len(kept))
         return {key: new.get(group, -1) for key, group in place.items()}, [*(names[group] for group in kept), merged]
 
+    def _without(
+        self, place: dict[Key, int], names: list[Any], small: Array, name: str, stratum: Stratum
+    ) -> tuple[dict[Key, int], list[Any]]:
+        """Leave small groups out of a family, as rows without a value are."""
+        kept = [group for group in range(len(names)) if group not in set(small.tolist())]
+        if not kept and not stratum.columns:
+            raise InputError(
+                f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out.",
+                remedy="Lower min_group_size, or pass another column.",
+                family=name,
+                groups=names,
+            )
+        where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
+        self.excluded += [f"{names[group]}{where}" for group in small.tolist()]
+        new = {group: number for number, group in enumerate(kept)}
+        return {key: new.get(group, -1) for key, group in place.items()}, [names[group] for group in kept]
+
     def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
         counts = self.groups.counts @ counting.design(self.groups)
         small = np.flatnonzero(counts < self.request.min_group_size)
@@ -211,7 +234,7 @@ class _Builder:
             raise InputError(
                 f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {self.request.min_group_size} "
                 f"expected rows: {listed}.",
-                remedy="Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged here.",
+                remedy="Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged or left out.",
                 family=name,
                 groups=[names[group] for group in small],
                 counts=[float(counts[group]) for group in small],
@@ -255,7 +278,8 @@ class _Builder:
         names = np.array([name for each in built for name in each.names])
         names.flags.writeable = False
         strata = self._known_strata()
-        families = Families(members, tuple(each.counting for each in built), names, share, strata, tuple(self.absent), left_out)
+        counting = tuple(each.counting for each in built)
+        families = Families(members, counting, names, share, strata, tuple(self.absent), left_out, excluded=tuple(self.excluded))
         return families, Parity(members, names, share, self.cell_share, design)
 
     def _known_strata(self) -> tuple[Stratum, ...]:

@@ -87,7 +87,7 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
         found = "have the same row labels in a different order" if same else f"differ in their row labels ({foreign} of {len(theirs)})"
         remedy = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or, {by_position}."
         if foreign:
-            remedy = f"Select the rows that both have, in one order, as {other} = {other}.loc[{what}.index] does; or, {by_position}."
+            remedy = f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows that they share; or, {by_position}."
         if index.has_duplicates or theirs.has_duplicates:
             remedy = f"Some labels occur twice, so that only you know which rows belong together: {by_position}."
     return RowLabelError(

@@ -16,6 +16,7 @@ from narwhals import dependencies as libraries
 from r2b.errors import EmptyError, InputError, LengthError, ShapeError
 from r2b.inputs.agreement import refuse_other_index
 from r2b.inputs.integers import Array
+from r2b.inputs.objects import family_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Frame:
     native: Any
     library: str
     columns: tuple[Column, ...]
-    names: Array  # (n_columns,) with the dtype of the labels
+    names: Array  # (n_columns,), of the type that they have in the frame; objects where they are of several
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -183,7 +184,12 @@ def _of_pandas_frame(native: Any, *, what: str) -> Frame:
             argument=what,
         )
     columns = [native.iloc[:, j] for j in range(native.shape[1])]
-    return _frame(native, "pandas", columns, native.columns.tolist(), what=what)
+    found = _frame(native, "pandas", columns, native.columns.tolist(), what=what)
+    index = native.columns
+    if getattr(index.dtype, "kind", "O") in "iufbmM":  # an index of moments gives Timestamps, which NumPy has no dtype for
+        index = index.tz_convert("UTC").tz_localize(None) if getattr(index.dtype, "tz", None) is not None else index
+        return replace(found, names=np.asarray(index))
+    return found
 
 
 def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
@@ -240,10 +246,16 @@ def refuse_twice(names: list[str], *, what: str) -> None:
 
 
 def _labels(names: list[Any]) -> Array:
-    # Integer names stay integers, so that a frame made from a bare matrix has the classes 0 to L-1 of that matrix.
-    if names and all(type(name) is int for name in names):
-        return np.array(names, dtype=np.int64)
-    return np.array([_name(name) for name in names], dtype=np.str_)
+    families = {family_of(type(name)) for name in names}
+    if families == {"str"}:
+        return np.array([str(name) for name in names], dtype=np.str_)
+    if len(families) == 1 and families <= {"int", "float", "bool"}:
+        array = np.array(names)
+        if array.dtype.kind in "iufb":  # NumPy makes objects of integers that are too large
+            return array
+    kept = np.empty(len(names), dtype=object)
+    kept[:] = names
+    return kept
 
 
 def _of_array(native: Any, *, what: str) -> Column | Matrix:

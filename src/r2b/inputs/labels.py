@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from r2b.errors import EmptyError, InputError, ShapeError, UnseenError
+from r2b.errors import EmptyError, InputError, MissingValueError, MixedTypeError, ShapeError, UnseenError
 from r2b.inputs.arrival import Column, Frame, Matrix, recognise
 from r2b.inputs.integers import Array
+from r2b.inputs.objects import is_missing, type_word
 from r2b.inputs.probabilities import as_matrix, checked
-from r2b.inputs.vocabulary import Vocabulary, build_native, plain_value, read_vocabulary
+from r2b.inputs.vocabulary import Vocabulary, build_native, key_of, plain_value, read_vocabulary
 
 WHAT = "y"
 
@@ -121,7 +122,55 @@ def _is_float(column: Column) -> bool:
 def _classes_of(found: Frame | Matrix) -> Vocabulary:
     if isinstance(found, Matrix):
         return Vocabulary(np.arange(found.array.shape[1], dtype=np.int64))
-    return _leaving_like(found, found.names)
+    return _leaving_like(found, class_names(found, what=WHAT))
+
+
+def class_names(found: Frame, *, what: str) -> Array:
+    """Give the column names of a table of probabilities as classes, of the type that they have.
+
+    Raises
+    ------
+    MissingValueError
+        A column has no name.
+    MixedTypeError
+        Names of several types, such as 0 and "other".
+
+    Examples
+    --------
+    >>> class_names(recognise({1.0: [0.5], 2.0: [0.5]}, what="y"), what="y")
+    array([1., 2.])
+    """
+    words = [type_word(name) for name in found.names]
+    without = next((k for k, name in enumerate(found.names) if is_missing(name)), None)
+    if without is not None:
+        raise MissingValueError(
+            f"In {what}, column {without} has no name ({plain_value(found.names[without])!r}), so that its class has none.",
+            remedy="Name every column after its class.",
+            argument=what,
+            column=without,
+        )
+    other = next((k for k, word in enumerate(words) if word != words[0]), None)
+    if other is not None:
+        names = plain_value(found.names[0]), plain_value(found.names[other])
+        raise MixedTypeError(
+            f"The columns of {what} are named {names[0]!r} ({words[0]}) and {names[1]!r} ({words[other]}), and classes are of one type.",
+            remedy="Name all of them by text: rename the columns with str.",
+            argument=what,
+            names=names,
+            types=(words[0], words[other]),
+        )
+    return found.names
+
+
+def same_class(one: Any, other: Any) -> bool:
+    """Tell whether two names stand for one class: equal, or written alike, for many tables can name columns by text alone.
+
+    Examples
+    --------
+    >>> same_class(1, 1.0), same_class(1, "1"), same_class("a", "b")
+    (True, True, False)
+    """
+    return key_of(one) == key_of(other) or str(plain_value(one)) == str(plain_value(other))
 
 
 def _leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
@@ -147,20 +196,24 @@ def _in_order(found: Frame | Matrix, vocabulary: Vocabulary) -> Frame | Matrix:
             n_columns=len(found.columns),
             n_classes=len(vocabulary),
         )
-    fitted = [str(value) for value in vocabulary.values]
-    given = [column.name for column in found.columns]
-    if given == fitted:
+    given, fitted = list(found.names), list(vocabulary.values)
+    if all(map(same_class, given, fitted)):
         return found
-    unknown = next((name for name in given if name not in fitted), None)
-    if unknown is not None:
+    # By the class itself; by how it is written where a table can only name columns by text.
+    places = {key_of(value): k for k, value in enumerate(fitted)}
+    written = {str(plain_value(value)): k for k, value in enumerate(fitted)}
+    where = [places.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in given]
+    odd = next((j for j, k in enumerate(where) if k < 0 or k in where[:j]), None)
+    if odd is not None:
+        unknown, known = plain_value(given[odd]), [plain_value(value) for value in fitted]
         raise UnseenError(
-            f"The argument {WHAT} has a column {unknown!r}, which is not among the fitted classes {', '.join(map(repr, fitted[:10]))}.",
+            f"The argument {WHAT} has a column {unknown!r}, which is not among the fitted classes {', '.join(map(repr, known[:10]))}.",
             remedy="Name the columns after the fitted classes.",
             argument=WHAT,
             value=unknown,
-            known=fitted,
+            known=known,
         )
-    order = [given.index(name) for name in fitted]
+    order = [where.index(k) for k in range(len(fitted))]
     columns = tuple(found.columns[j] for j in order)
     return Frame({column.name: column.native for column in columns}, "columns", columns, found.names[order])
 

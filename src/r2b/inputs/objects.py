@@ -43,6 +43,21 @@ def family_of(kind: type) -> str:
     return next((name for kinds, name in families if issubclass(kind, kinds)), kind.__name__)
 
 
+_WORDS = {"str": "text", "int": "number", "float": "number", "bool": "true/false", "datetime": "date", "date": "date"}
+
+
+def type_word(value: Any) -> str:
+    """Say of what type a value is, in a word for errors: text, number, true/false, date, or the name of the type.
+
+    Examples
+    --------
+    >>> type_word("0"), type_word(0), type_word(0.0), type_word(np.True_), type_word(b"0")
+    ('text', 'number', 'number', 'true/false', 'bytes')
+    """
+    family = family_of(type(value))
+    return _WORDS.get(family, family)
+
+
 def is_missing(value: Any) -> bool:
     """Say whether a single value stands for "not known": None, NaN, NaT or pandas.NA.
 

@@ -17,7 +17,7 @@ from r2b.inputs.arrival import Column, Matrix, recognise
 from r2b.inputs.factorize import factorize
 from r2b.inputs.integers import Array, first_rows, smallest_unsigned
 from r2b.inputs.missing import missing_rows, refuse_all_missing, taken, with_missing
-from r2b.inputs.objects import family_of, mixed_error
+from r2b.inputs.objects import family_of, mixed_error, type_word
 from r2b.inputs.plain import from_plain, to_plain
 
 SHOWN_VALUES = 10
@@ -121,19 +121,26 @@ class Vocabulary:
         rows = unseen[codes]
         place = int(np.argmax(rows))
         row = place if kept is None else int(kept[place])
-        value = plain_value(values[codes[place]])
-        known = [plain_value(value) for value in self.values]
+        value, word = plain_value(values[codes[place]]), type_word(values[codes[place]])
+        known, words = [plain_value(value) for value in self.values], {type_word(value) for value in self.values}
         close = difflib.get_close_matches(str(value), [str(value) for value in known], n=1)
         shown = ", ".join(map(repr, known[:SHOWN_VALUES])) + (f" and {len(known) - SHOWN_VALUES} more" if len(known) > SHOWN_VALUES else "")
-        hint = f"Did you mean {close[0]!r}? " if close else ""
+        problem, hint = f"Row {row} of {what} holds {value!r}, which is not among the known values {shown}.", ""
+        if word not in words:  # '0' is not 0, however alike they are written
+            problem = f"Row {row} of {what} holds {value!r} ({word}), but the known values are of another type: {shown} ({min(words)})."
+            hint = f"Convert the column to {min(words)}, for example with astype. "
+        elif close:
+            hint = f"Did you mean {close[0]!r}? "
         return UnseenError(
-            f"Row {row} of {what} holds {value!r}, which is not among the known values {shown}.",
+            problem,
             remedy=f"{hint}Correct or drop such rows ({int(rows.sum())} in all), or fit again on data that has them.",
             column=what,
             row=row,
             value=value,
             count=int(rows.sum()),
             known=known,
+            type=word,
+            known_type=min(words),
         )
 
     def decode(self, codes: Array) -> Any:

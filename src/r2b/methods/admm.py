@@ -167,7 +167,7 @@ class R2B(LabelMethod):
     def _learn(self, rows: Rows) -> None:
         grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
         labels = np.asarray(rows.labels, np.float64)[grouped.order]
-        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names)
+        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0)
         # Taken from the labels once, and afresh in every fit; the means of a later round's F are not those of any label.
         rho = grouped.overall(labels) if self.target == "population" else None
         solve = self._binary_solver(grouped, bound, rho)

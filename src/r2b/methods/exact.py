@@ -58,7 +58,7 @@ class Exact(LabelMethod):
         self.max_iter = int(at_least("max_iter", max_iter, 1, integer=True))
 
     def _learn(self, rows: Rows) -> None:
-        parity = Parity.of_groups(RangeBound.of(self.epsilon, rows.n_classes, rows.class_names), rows.group_weight)
+        parity = Parity.of_groups(RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0), rows.group_weight)
         problem = Problem(rows, parity, self.lam)
         oracle = MemoryOracle(rows)
         outcome = solve(problem, oracle, samples=oracle.samples(), tol=self.tol, limits=Limits(self.max_iter))

@@ -26,6 +26,7 @@ from r2b.errors import LengthError, ParameterError, ProbabilityError, WeightErro
 from r2b.merge import Rows
 from r2b.methods.base import LabelMethod
 from r2b.parity import RangeBound
+from r2b.parity.epsilon import refuse_percentages
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -264,6 +265,7 @@ def _solve(rows: _Groups, epsilon: float) -> Floats:
 def _checked_epsilon(epsilon: float) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.integer, np.floating)) or not epsilon >= 0:
         raise ParameterError(f"The argument epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more.", epsilon=epsilon)
+    refuse_percentages("epsilon", epsilon, 1.0)
     return float(epsilon)
 
 
@@ -318,7 +320,7 @@ class OST(LabelMethod):
         self.epsilon = epsilon
 
     def _learn(self, rows: Rows) -> None:
-        epsilon = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names).epsilon
+        epsilon = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0).epsilon
         fits = [fit_scores(rows.labels[:, k], rows.groups, rows.n_groups, rows.weight, epsilon[k]) for k in range(rows.n_classes)]
         self.prices_ = np.stack([fit.prices for fit in fits], axis=1)
         self.targets_ = np.stack([fit.targets for fit in fits], axis=1)

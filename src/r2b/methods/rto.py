@@ -193,7 +193,7 @@ class RTO:
         tol: float = 1e-10,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        self.epsilon = float(RangeBound.of(epsilon, 1).epsilon[0])
+        self.epsilon = float(RangeBound.of(epsilon, 1, largest=1.0).epsilon[0])
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
         self.rho = None if rho is None else float(at_least("rho", rho, 0.0))
         if self.rho is not None and self.rho > 1:
@@ -311,7 +311,7 @@ class _ClassByClass(LabelMethod):
     def _learn(self, rows: Rows) -> None:
         grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
         labels = np.asarray(rows.labels, np.float64)[grouped.order]
-        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names)
+        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0)
         self.rho_ = grouped.overall(labels)
         self.thresholds_ = pinned_thresholds(grouped, labels, self._width, self.rho_, bound.epsilon)
 

@@ -41,9 +41,9 @@ class RangeBound:
     epsilon: Floats
 
     @classmethod
-    def of(cls, epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None) -> RangeBound:
+    def of(cls, epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, largest: float = np.inf) -> RangeBound:
         """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
-        return cls(epsilon_per_class(epsilon, n_classes, names))
+        return cls(epsilon_per_class(epsilon, n_classes, names, largest=largest))
 
     def at(self, epsilon: Floats) -> RangeBound:
         """Give the same shape with another epsilon per class."""

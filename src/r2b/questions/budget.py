@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.errors import ParameterError
+from r2b.families.doubts import warn_of_doubts
 from r2b.job import Job
 from r2b.questions.frontier import fair_as_they_are
 from r2b.questions.opening import job_of
@@ -68,6 +69,7 @@ def smallest_epsilon(
     if not isinstance(budget, (int, float, np.number)) or isinstance(budget, bool) or not 0 <= float(budget) < np.inf:
         raise ParameterError(f"The budget of {name} is {budget!r}.", remedy="Pass a number of at least 0.", **{name: budget})
     job = job_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
+    warn_of_doubts(job)
     return _search(job, name, float(budget))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from r2b.certificate import PROVEN
 from r2b.errors import ParameterError
+from r2b.families.doubts import warn_of_doubts
 from r2b.inputs import Dataset
 from r2b.inputs.names import written
 from r2b.questions.opening import job_of
@@ -119,6 +120,7 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
             choices=list(choices),
         )
     jobs = {str(name): job_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
+    warn_of_doubts(*jobs.values())
     labels = {name: job.solve(stacklevel=3) for name, job in jobs.items()}
     violation = np.zeros((len(jobs), len(jobs)))
     for row, (name, job) in enumerate(jobs.items()):

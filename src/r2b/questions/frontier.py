@@ -10,7 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from r2b.errors import ParameterError
+from r2b.families.bounds import LARGEST
+from r2b.families.doubts import warn_of_doubts
 from r2b.job import Job
+from r2b.parity import TargetBound
+from r2b.parity.epsilon import refuse_percentages
 from r2b.questions.opening import job_of
 from r2b.solution import FairLabels
 
@@ -144,6 +148,7 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
     array([0.2667, 0.1307, 0.0427])
     """
     job = job_of(y, {"sensitive_features": sensitive_features, **options})
+    warn_of_doubts(job)
     path = path_of(job, _POINTS if epsilons is None else epsilons)
     return Frontier(tuple(solved_along(job, path)), path)
 
@@ -194,4 +199,6 @@ def path_of(job: Job, epsilons: int | ArrayLike) -> Floats:
         raise ParameterError(f"epsilons is {epsilons!r}, which are not numbers.", remedy=remedy, epsilons=epsilons) from None
     if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)
+    largest = max(LARGEST["target"] if isinstance(member.bound, TargetBound) else 1.0 for member in job.parity.members)
+    refuse_percentages("epsilons", path, largest)
     return path

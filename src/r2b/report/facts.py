@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from r2b.auditing import Audit, FamilyAudit, audit
 from r2b.certificate import Certificate
 from r2b.errors import ParameterError
+from r2b.families.doubts import doubts_of
 from r2b.inputs import Dataset
 from r2b.inputs.labels import read_labels
 from r2b.inputs.vocabulary import plain_value
@@ -201,6 +202,7 @@ def facts_of(
         "cost": _cost(fair, path, found),
         "certificate": {**_plain(proof.to_json()), "holds": proof.holds},
     }
+    facts["doubts"] = [_plain(asdict(doubt)) for doubt in doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist())]
     facts["limits"] = limits_of(facts)
     return facts
 
@@ -215,7 +217,7 @@ def _normalized(y: Any) -> Any:
     labels = read_labels(y, normalize=True, fewest_classes=1)
     if not labels.is_soft:
         return y
-    return {str(plain_value(name)): labels.array[:, k] for k, name in enumerate(labels.vocabulary.values)}
+    return {name: labels.array[:, k] for k, name in enumerate(labels.vocabulary.values)}
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:

@@ -27,8 +27,10 @@ def _particular(facts: dict[str, Any]) -> list[dict[str, str]]:
         where = f" of {isolated(family)}" if family else ""
         text = f"The smallest, {isolated(group)}{where}, has {rows_of(round(rows))}. The means of such a group move far by chance alone."
         limits.append(_limit("Some groups are small", text))
+    if facts["doubts"]:
+        limits.append(_limit("The data may not be what was meant", " ".join(doubt["problem"] for doubt in facts["doubts"])))
     if found["left_out"] > 0:
-        text = f"{100 * found['left_out']:.2f} % of the weight has no known group and is compared with nothing."
+        text = f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with nothing."
         limits.append(_limit("Some rows are in no group", text))
     if found["absent"]:
         text = f"{len(found['absent']):,} groups do not occur in some value of the control features; they are compared where they occur."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -102,6 +103,9 @@ def plural(n: int, one: str, several: str) -> str:
 
 def epsilon(values: list[Any]) -> str:
     """Write the epsilons of the classes: one number where they are the same."""
+    bounded = [value for value in values if math.isfinite(float(value))]
+    if 0 < len(bounded) < len(values):
+        return f"{epsilon(bounded)}, for {len(bounded)} of {len(values)} classes"
     numbers = sorted({float(value) for value in values})
     if len(numbers) == 1:
         return f"{numbers[0]:g}"

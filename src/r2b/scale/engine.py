@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
 from r2b.families import BoundName, Family, FamilyChoice, Request
+from r2b.families.doubts import warn_of_doubts
 from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.inputs import Groups, Schema, Vocabulary
 from r2b.inputs.groups import read_groups
@@ -101,7 +102,9 @@ def debias_blocks(
     schema = Schema(Vocabulary(np.array(names)), True, *known)
     if not np.array_equal(codes, np.arange(n_entries)):
         blocks = Recoded(blocks, codes)
-    return open_elsewhere(blocks, schema, groups, mass, int(rows.sum()), request, settings, at_hand).solve()
+    job = open_elsewhere(blocks, schema, groups, mass, int(rows.sum()), request, settings, at_hand)
+    warn_of_doubts(job)
+    return job.solve()
 
 
 @dataclass(frozen=True, eq=False)

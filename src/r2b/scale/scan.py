@@ -14,6 +14,7 @@ from r2b.auditing.facts import Audit
 from r2b.auditing.measure import audit_dataset, settled
 from r2b.errors import MissingValueError, ParameterError
 from r2b.families import BoundName, Family, FamilyChoice, Request
+from r2b.families.doubts import warn_of_doubts
 from r2b.families.request import AbsentGroups, SmallGroups, Target
 from r2b.inputs import Dataset, Schema, Vocabulary
 from r2b.job import Job, Objective, Settings, Solvable
@@ -294,7 +295,9 @@ class Scan:
         """Count or decode the table, to be solved as often as asked; for class labels give the counts as well."""
         if not choice.soft:
             counted = self.counted(choice, request)
-            yield Job.of(counted, request, settings, costs), counted
+            job = Job.of(counted, request, settings, costs)
+            warn_of_doubts(job)
+            yield job, counted
             return
         if costs is not None:
             raise ParameterError(
@@ -308,7 +311,9 @@ class Scan:
             self.classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
         )
         with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
-            yield open_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand), None
+            elsewhere = open_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand)
+            warn_of_doubts(elsewhere)
+            yield elsewhere, None
 
     def classes(self, choice: Choice) -> Vocabulary:
         """Name the classes of probabilities."""

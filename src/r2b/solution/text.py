@@ -115,8 +115,17 @@ def _families(proof: Certificate) -> list[str]:
 
 def _notes(fair: FairLabels) -> list[str]:
     families, notes = fair.families, []
+    free = np.all([np.isinf(family.epsilon) for family in fair.certificate.families or (fair.certificate,)], axis=0)
+    if free.any():
+        named = ", ".join(written(name) for name in fair.classes[free][:_SHOWN])
+        more = int(free.sum()) - _SHOWN
+        notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {named}{f' and {more} more' if more > 0 else ''}")
     if families.left_out > 0:
         notes.append(f"  left out          {100 * families.left_out:.2f} % of the weight is in no group and keeps its labels")
+    if families.excluded:
+        named = "; ".join(written(group) for group in families.excluded[:_SHOWN])
+        more = len(families.excluded) - _SHOWN
+        notes.append(f"  too small         {named}{f' and {more} more' if more > 0 else ''}")
     if families.absent:
         named = "; ".join(f"{written(each.group)} in {written(each.stratum)}" for each in families.absent[:_SHOWN])
         more = len(families.absent) - _SHOWN
@@ -129,5 +138,8 @@ def _proof(proof: Certificate) -> str:
 
 
 def _bound(epsilon: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+    bounded = epsilon[np.isfinite(epsilon)]
+    if 0 < len(bounded) < len(epsilon):
+        return f"{_bound(bounded)}, for {len(bounded)} of {len(epsilon)} classes"
     low, high = float(epsilon.min()), float(epsilon.max())
     return f"{low:g}" if low == high else f"{low:g} to {high:g} by class"
