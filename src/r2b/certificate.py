@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.inputs.probabilities import TOLERANCE
-from r2b.oracle import Oracle
+from r2b.oracle import AnyOracle, group_means, inspected
 from r2b.parity import Member, MomentBound
 from r2b.problem import Problem
 
@@ -182,9 +182,9 @@ def _restored(name: str, stored: Any, shape: tuple[int, ...]) -> Any:
 
 def certify(
     problem: Problem,
-    oracle: Oracle,
+    oracle: AnyOracle,
     prices: Floats,
-    cells_before: Floats,
+    labels_before: Floats,
     *,
     unchanged: bool = False,
     answers: Floats | None = None,
@@ -194,26 +194,26 @@ def certify(
     Parameters
     ----------
     problem : Problem
-    oracle : Oracle
+    oracle : Oracle or GroupOracle
         Used to walk data and returned labels once.
     prices : ndarray of shape (n_groups, n_classes)
         Any prices give a valid bound; the optimal ones a tight one.
-    cells_before : ndarray of shape (n_cells, n_classes)
-        Means of the labels that came in, by cell.
+    labels_before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
+        Means of the labels that came in, by cell; by group where the oracle answers for groups.
     unchanged : bool
         The old labels themselves go out.
     answers : ndarray of shape (n_rows, n_classes), optional
         New label of each of the problem's rows, where prices alone do not tell it.
     """
     lam, parity = float(problem.lam), problem.parity
-    seen = oracle.inspect(parity.shifts(prices), lam, unchanged=unchanged, answers=answers)
-    means, before = parity.means(seen.means), parity.means(cells_before)
+    seen = inspected(oracle, parity, prices, lam, unchanged=unchanged, answers=answers)
+    means, before = seen.means, group_means(oracle, parity, labels_before)
     size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
     # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and what groups leave on the table.
     # Only settled prices bound anything. What is taken from them changes a row's slack by at most twice as much.
     settled = parity.settle(prices)
     support = parity.support(settled) - parity.product(settled, means)
-    gap = seen.slack + 2.0 * float(np.abs(parity.shifts(settled - prices)).max()) + support
+    gap = seen.slack + 2.0 * parity.largest_shift(settled - prices) + support
     families = measured(parity.members, parity.share, means, before)
     by_class = between_groups(parity.members, means)
     return Certificate(

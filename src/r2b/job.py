@@ -17,13 +17,15 @@ from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavail
 from r2b.families import Families, Request, resolve
 from r2b.families.request import is_a, one_of
 from r2b.inputs import Dataset, Groups, Schema, read
+from r2b.inputs.attributes import CATEGORICAL
+from r2b.inputs.costs import read_costs
 from r2b.lanes import workers
 from r2b.merge import Extent, MergeChoice, Rows, merge
-from r2b.oracle import ClassOracle, MemoryOracle, Oracle, oracle_of
+from r2b.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of
 from r2b.oracle.blocks import KernelChoice
 from r2b.parity import Parity, TargetBound, without_implied
 from r2b.problem import Problem
-from r2b.solution import FairLabels
+from r2b.solution import FairLabels, means_by_cell
 from r2b.solvers import TOLERANCE, Limits, Outcome, Progress, Status, final_status, solve
 from r2b.solvers.agreement import most_agreement
 
@@ -32,6 +34,7 @@ Objective = Literal["distance", "agreement"]
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
+_ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
 
@@ -94,9 +97,9 @@ class Solvable:
         The cells; where rows live elsewhere, one entry per cell.
     rows : Rows or Extent
         Merged rows, whose labels are what each class is worth to a row; or what is known of rows that live elsewhere.
-    oracle : Walker
-    before : ndarray of shape (n_cells, n_classes)
-        Cell means of the labels that came in.
+    oracle : Walker or DesignOracle
+    before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
+        Means of the labels that came in, by cell; by group where the oracle answers for groups.
     families : Families
     parity : Parity
     settings : Settings
@@ -106,7 +109,7 @@ class Solvable:
     schema: Schema
     groups: Groups
     rows: Rows | Extent
-    oracle: Walker
+    oracle: Walker | DesignOracle
     before: Floats
     families: Families
     parity: Parity
@@ -149,7 +152,7 @@ class Solvable:
         else:
             slim = without_implied(parity)
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
-            outcome = self._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
+            outcome = self._found(replace(problem, parity=slim.parity), slim.places, limits, None if start is None else slim.reduced(start))
             outcome.prices = slim.whole(outcome.prices)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
         status = final_status(outcome, proof, self.settings.tol)
@@ -191,7 +194,12 @@ class Solvable:
         if alone:
             return Status.ONE_GROUP
         # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
-        return Status.ALREADY_FAIR if problem.parity.violation(problem.parity.means(self.before)) <= _ROUNDING else None
+        return Status.ALREADY_FAIR if problem.parity.violation(self.means_before) <= _ROUNDING else None
+
+    @property
+    def means_before(self) -> Floats:
+        """Group means of the labels that came in."""
+        return group_means(self.oracle, self.parity, self.before)
 
     def _refuse_left_out(self, request: Request) -> None:
         excluding = "exclude" in (request.missing, request.small_groups)
@@ -203,9 +211,10 @@ class Solvable:
                 left_out=self.families.left_out,
             )
 
-    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
+    def _found(self, problem: Problem, places: NDArray[np.intp], limits: Limits, start: Floats | None) -> Outcome:
         start = self._head_start(problem) if start is None else start
-        return solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+        oracle = self.oracle.among(places) if isinstance(self.oracle, DesignOracle) else self.oracle
+        return solve(problem, oracle, samples=oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
 
     def _head_start(self, problem: Problem) -> Floats | None:
         """Give prices that are near the answer, where something is known about them."""
@@ -233,7 +242,7 @@ class Job(Solvable):
 
     dataset: Dataset
     rows: Rows
-    oracle: MemoryOracle | ClassOracle
+    oracle: MemoryOracle | ClassOracle | DesignOracle
 
     @classmethod
     def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
@@ -241,14 +250,20 @@ class Job(Solvable):
         refuse_scores(dataset)
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
         rows = merge(dataset, settings.merge_rows)
-        prices = None if costs is None else _costs(costs, list(request.names))
-        truth = None
+        prices = None if costs is None else read_costs(costs, list(request.names))
+        _refuse_agreement(settings, soft=dataset.labels.is_soft)
+        labels, truth = rows, None
         if prices is not None:
             truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
-        _refuse_agreement(settings, soft=dataset.labels.is_soft)
-        oracle = oracle_of(rows, settings.kernel, settings.threads, truth)
-        before = oracle.label_means()
-        families, parity = resolve(request, dataset.groups, rows.group_weight, before)
+        oracle: MemoryOracle | ClassOracle | DesignOracle
+        if _by_row(labels):
+            families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
+            oracle = DesignOracle.of(rows, parity, settings.kernel, settings.threads, truth)
+            before = oracle.label_means()
+        else:
+            oracle = oracle_of(rows, settings.kernel, settings.threads, truth)
+            before = oracle.label_means()
+            families, parity = resolve(request, dataset.groups, rows.group_weight, before)
         job = cls(
             schema=dataset.schema,
             groups=dataset.groups,
@@ -266,6 +281,8 @@ class Job(Solvable):
 
     def cell_means(self, fair: FairLabels) -> Floats:
         """Give the means of fair labels by cell."""
+        if isinstance(self.oracle, DesignOracle):
+            return means_by_cell(self.dataset, fair)
         if fair.unchanged:
             return self.before
         problem = self.problem(self.parity)
@@ -294,6 +311,12 @@ class Job(Solvable):
         row, label = np.nonzero(self.oracle.labels)
         table[self.rows.groups[row], label] = answers[row]
         return table
+
+
+def _by_row(rows: Rows) -> bool:
+    """Whether rows count in parts, and so few of them share a cell that a table of cells would be no shorter than they are."""
+    assert rows.dataset is not None
+    return set(rows.dataset.groups.kinds) != {CATEGORICAL} and len(rows.groups) <= _ROWS_PER_CELL * rows.n_groups
 
 
 def open_job(
@@ -347,49 +370,6 @@ def _refuse_agreement(settings: Settings, *, soft: bool) -> None:
             remedy="Pass class labels, or use the distance with a small lam, such as 0.05.",
             objective=settings.objective,
         )
-
-
-def _costs(costs: Any, names: list[Any]) -> Floats:
-    n_classes = len(names)
-    remedy = f"Pass a {n_classes} x {n_classes} table of what it costs to turn the class of a row into that of a column; 1 is usual."
-    costs = _in_order(costs, names)
-    try:
-        table = np.array(costs, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
-    if table.shape != (n_classes, n_classes):
-        raise ParameterError(f"costs has shape {table.shape}, but there are {n_classes} classes.", remedy=remedy, shape=table.shape)
-    diagonal = np.eye(n_classes, dtype=bool)
-    wrong = np.argwhere(np.where(diagonal, table != 0, ~(np.isfinite(table) & (table > 0))))
-    if len(wrong):
-        old, new = (int(place) for place in wrong[0])
-        raise ParameterError(
-            f"It costs {table[old, new]} to turn class {names[old]!r} into class {names[new]!r}.",
-            remedy="Keeping a label costs 0, and every change a finite amount above 0.",
-            old=names[old],
-            new=names[new],
-            cost=float(table[old, new]),
-        )
-    table.flags.writeable = False
-    return table
-
-
-def _in_order(costs: Any, names: list[Any]) -> Any:
-    """Put a table with class names of its own into the order of the classes; without names it is taken as it comes."""
-    if not all(hasattr(costs, part) for part in ("index", "columns", "loc")):
-        return costs
-    rows, columns = costs.index.tolist(), costs.columns.tolist()
-    if rows == columns == list(range(len(rows))) and names != rows:
-        return costs
-    for side, found in (("rows", rows), ("columns", columns)):
-        if len(found) != len(names) or set(found) != set(names):
-            raise ParameterError(
-                f"The {side} of costs are called {', '.join(map(repr, found[:10]))}, which are not the classes.",
-                remedy=f"Name every class once: {', '.join(map(repr, names[:10]))}{', ...' if len(names) > 10 else ''}.",
-                found=found,
-                classes=names,
-            )
-    return costs.loc[names, names]
 
 
 def _frozen(array: Floats) -> Floats:

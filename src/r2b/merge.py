@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.inputs import Dataset, Groups
+from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.inputs.labels import Labels
 from r2b.inputs.sums import exact_bincount
@@ -101,6 +102,18 @@ class Rows:
     def class_names(self) -> list[Any]:
         """The names of the classes; numbers where the table is elsewhere."""
         return list(range(self.n_classes)) if self.dataset is None else self.dataset.labels.vocabulary.values.tolist()
+
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean label where so much of each group counts, of shape (n_classes,); ``part`` has shape (n_groups,)."""
+        own = part[self.groups] if self.weight is None else part[self.groups] * self.weight
+        if self.matrix is None:
+            total = np.bincount(np.asarray(self.classes), own, minlength=self.n_classes).astype(np.float64)
+        else:
+            total = np.zeros(self.n_classes)
+            for start in range(0, len(own), BLOCK_ROWS):
+                total += own[start : start + BLOCK_ROWS] @ self.matrix[start : start + BLOCK_ROWS]
+        mean: Floats = total / own.sum()
+        return mean
 
     @cached_property
     def group_weight(self) -> Floats:
@@ -209,16 +222,36 @@ def _count_in_pairs(dataset: Dataset) -> Floats:
 
 def _block_count(codes: Array, n_codes: int) -> Floats:
     total = np.zeros(n_codes)
-    for start in range(0, len(codes), BLOCK_ROWS):
-        total += np.bincount(codes[start : start + BLOCK_ROWS], minlength=n_codes)
+    block = max(BLOCK_ROWS, 4 * n_codes)  # the table of a block must not cost more than its rows
+    for start in range(0, len(codes), block):
+        total += np.bincount(codes[start : start + block], minlength=n_codes)
     return total
 
 
 def _merge_classes(dataset: Dataset) -> Rows:
+    if dataset.n_groups * dataset.n_classes > 2 * dataset.n_rows and set(dataset.groups.kinds) != {CATEGORICAL}:
+        return _merge_sparse(dataset)
     weights = class_weights(dataset)
     groups, classes = np.nonzero(weights)
     codes = groups.astype(smallest_unsigned(dataset.n_groups))
     return Rows(None, codes, weights[groups, classes], dataset.n_groups, dataset, classes=classes)
+
+
+def _merge_sparse(dataset: Dataset) -> Rows:
+    """Merge class labels where few pairs of group and class occur: a table of all pairs would be longer than the rows."""
+    groups, classes, weight = dataset.groups.codes, dataset.labels.codes, dataset.weight
+    assert classes is not None
+    if weight is None and dataset.repeats is not None:
+        weight = dataset.repeats.astype(np.float64)
+    if dataset.n_groups < dataset.n_rows:  # where every row is a group of its own there is nothing to merge
+        pairs, row_of = np.unique(joint_codes(dataset), return_inverse=True)
+        weight = np.bincount(row_of).astype(np.float64) if weight is None else exact_bincount(row_of, weight, len(pairs))
+        group, label = np.divmod(pairs, pairs.dtype.type(dataset.n_classes))
+        groups, classes = group.astype(groups.dtype), label.astype(classes.dtype)
+    if weight is not None and not (weight > 0).all():
+        kept = np.flatnonzero(weight)
+        groups, classes, weight = groups[kept], classes[kept], weight[kept]
+    return Rows(None, groups, weight, dataset.n_groups, dataset, classes=classes)
 
 
 def _repeats(dataset: Dataset) -> bool:

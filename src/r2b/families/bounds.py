@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -21,7 +21,7 @@ LARGEST: dict[BoundName, float] = {"range": 1.0, "to_overall": 1.0, "ratio": 1.0
 _SUM_ROUNDING = 1e-9  # of a target's sum: means add up to 1 exactly, and a bound of 0 could not be met otherwise
 
 
-def bound_of(family: Family, request: Request, population: Floats, name: str) -> Bound:
+def bound_of(family: Family, request: Request, n_classes: int, population: Callable[[], Floats], name: str) -> Bound:
     """Build the bound of one family.
 
     Parameters
@@ -29,12 +29,13 @@ def bound_of(family: Family, request: Request, population: Floats, name: str) ->
     family : Family
     request : Request
         For what the family leaves open.
-    population : ndarray of shape (n_classes,)
-        Mean label of the rows that the family counts.
+    n_classes : int
+    population : callable
+        Gives the mean label of the rows that the family counts, of shape (n_classes,); not every bound asks for it.
     name : str
         Of the family; for errors.
     """
-    n_classes, names = len(population), request.names
+    names = request.names
     kind: BoundName = request.bound if family.bound is None else family.bound
     asked = request.epsilon if family.epsilon is None else family.epsilon
     epsilon = epsilon_per_class(asked, n_classes, names, largest=LARGEST[kind])
@@ -43,7 +44,7 @@ def bound_of(family: Family, request: Request, population: Floats, name: str) ->
     if kind == "to_overall":
         return OverallBound(epsilon)
     if kind == "ratio":
-        return _ratio(epsilon, population, names, name)
+        return _ratio(epsilon, population(), names, name)
     wanted = request.target if family.target is None else family.target
     if wanted is None:
         raise ParameterError(
@@ -51,7 +52,7 @@ def bound_of(family: Family, request: Request, population: Floats, name: str) ->
             remedy="Pass target='population', or one share per class that add up to 1.",
             family=name,
         )
-    return TargetBound(epsilon, _target(wanted, population, names))
+    return TargetBound(epsilon, _target(wanted, population(), names))
 
 
 def moment_bound_of(family: Family, request: Request, n_classes: int, name: str) -> Bound:

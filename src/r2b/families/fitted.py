@@ -71,6 +71,8 @@ class Stratum:
 
     def of(self, cells: Layout) -> NDArray[np.bool_]:
         """Tell which cells belong to it."""
+        if not self.columns:
+            return np.ones(cells.n_groups, dtype=bool)
         return np.asarray((cells.table[:, list(self.columns)] == np.array(self.codes, dtype=np.int64)).all(axis=1))
 
     def to_json(self) -> dict[str, Any]:
@@ -162,8 +164,12 @@ class Mixture:
         """Give the part of each cell in each group: its probability."""
         mixtures = cells.vocabularies[self.column]
         assert isinstance(mixtures, Mixtures)
-        matrix = mixtures.matrix[cells.table[:, self.column]]
-        return np.asarray(matrix * self.stratum.of(cells)[:, None], dtype=np.float64)
+        codes = cells.table[:, self.column]
+        # Where every mixture is a cell they need not be copied, however many there are.
+        in_place = len(codes) == len(mixtures.matrix) and bool((codes[1:] > codes[:-1]).all())
+        matrix = mixtures.matrix if in_place else mixtures.matrix[codes]
+        inside = self.stratum.of(cells)
+        return np.asarray(matrix if inside.all() else matrix * inside[:, None], dtype=np.float64)
 
     def counted(self, cells: Layout) -> NDArray[np.bool_]:
         """Tell which cells are in the stratum."""

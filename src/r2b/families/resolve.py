@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,44 @@ Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OTHER = "other"
+
+
+class LabelMeans(Protocol):
+    """What is asked about the labels that came in while families are settled."""
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        ...
+
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean label where so much of each cell counts, of shape (n_classes,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CellMeans:
+    """The same from a table of the cells' means.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_cells,)
+    means : ndarray of shape (n_cells, n_classes)
+    """
+
+    weight: Floats
+    means: Floats
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.means.shape[1])
+
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean label where so much of each cell counts."""
+        covered = self.weight * part
+        mean: Floats = covered @ self.means / covered.sum()
+        return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +81,7 @@ class _Builder:
     request: Request
     groups: Groups
     cell_share: Floats
-    cell_means: Floats
+    labels: LabelMeans
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
@@ -88,9 +126,8 @@ class _Builder:
         design = counting.design(self.groups)
         share = self.cell_share @ design
         self._refuse_weightless(share, design, names)
-        covered = self.cell_share * design.sum(axis=1)
-        population = covered @ self.cell_means / covered.sum()
-        return _Built(name, counting, names, design, share, bound_of(family, self.request, population, name))
+        bound = bound_of(family, self.request, self.labels.n_classes, lambda: self.labels.mean(design.sum(axis=1)), name)
+        return _Built(name, counting, names, design, share, bound)
 
     def _uncertain(self, column: int) -> list[str]:
         mixtures = self.groups.vocabularies[column]
@@ -120,7 +157,7 @@ class _Builder:
         # Moments are means over the rows of the stratum: the design carries its weight, the share is its own.
         share = np.full(basis.n_functions, float(weight.sum()))
         names = [f"{each}{where}" for each in basis.names]
-        bound = moment_bound_of(family, self.request, self.cell_means.shape[1], family.names[0])
+        bound = moment_bound_of(family, self.request, self.labels.n_classes, family.names[0])
         return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound)
 
     def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
@@ -227,6 +264,8 @@ class _Builder:
         return {key: new.get(group, -1) for key, group in place.items()}, [names[group] for group in kept]
 
     def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
+        if self.request.min_group_size <= 0:
+            return
         counts = self.groups.counts @ counting.design(self.groups)
         small = np.flatnonzero(counts < self.request.min_group_size)
         if len(small):
@@ -263,7 +302,7 @@ class _Builder:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
         groups, name = self.groups, _named(family)
         self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
-        bound = bound_of(family, self.request, self.cell_share @ self.cell_means, name)
+        bound = bound_of(family, self.request, self.labels.n_classes, lambda: self.labels.mean(np.ones(groups.n_groups)), name)
         families = Families.of_cells(groups, name, bound, self.cell_share)
         return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
 
@@ -271,7 +310,7 @@ class _Builder:
         """Put families side by side."""
         ends = np.cumsum([len(each.names) for each in built]).tolist()
         members = tuple(Member(each.name, slice(end - len(each.names), end), each.bound) for each, end in zip(built, ends, strict=True))
-        design = np.concatenate([each.design for each in built], axis=1)
+        design = built[0].design if len(built) == 1 else np.concatenate([each.design for each in built], axis=1)
         counted = np.any([each.counting.counted(self.groups) for each in built], axis=0)
         left_out = float(self.cell_share[~counted].sum())
         share = np.concatenate([each.share for each in built])
@@ -289,7 +328,7 @@ class _Builder:
         return tuple(Stratum(tuple(self.control), codes) for codes in found)
 
 
-def resolve(request: Request, groups: Groups, cell_weight: Floats, cell_means: Floats) -> tuple[Families, Parity]:
+def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Floats | LabelMeans) -> tuple[Families, Parity]:
     """Settle what is asked on a table.
 
     Parameters
@@ -298,8 +337,8 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, cell_means: F
     groups : Groups
         The table's cells.
     cell_weight : ndarray of shape (n_cells,)
-    cell_means : ndarray of shape (n_cells, n_classes)
-        Mean of the labels that came in, by cell.
+    labels : ndarray of shape (n_cells, n_classes) or LabelMeans
+        Means of the labels that came in, by cell; or what tells the mean label of any part of the rows, where cells are as many as rows.
 
     Returns
     -------
@@ -315,15 +354,17 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, cell_means: F
     InputError
         Groups too small, absent or without weight.
     """
-    builder = _Builder(request, groups, cell_weight / cell_weight.sum(), cell_means)
+    share = cell_weight / cell_weight.sum()
+    builder = _Builder(request, groups, share, CellMeans(share, labels) if isinstance(labels, np.ndarray) else labels)
     wanted = families_of(request, groups)
     if _cells_are_groups(request, groups, wanted):
         return builder.plain(wanted[0])
     built: list[_Built] = []
     for stratum in builder.strata():
         here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
-        everyone = [each for each in here if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]
-        refuse_contradiction([(each.name, each.bound) for each in everyone if isinstance(each.bound, TargetBound)], request.names)
+        targets = [(each, each.bound) for each in here if isinstance(each.bound, TargetBound)]
+        everyone = [(each.name, bound) for each, bound in targets if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]
+        refuse_contradiction(everyone, request.names)
         built += here
     if not built:
         raise ParameterError(

@@ -12,6 +12,8 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_ROWS = 65_536
+_DENSE = 4  # times the number of values: the widest span that is ranked by a table rather than by sorting
+_FAR = 1 << 62  # beyond which offsets leave a signed integer
 WIDEST_SPAN = 65_536  # a table of this many entries still sits in the second-level cache
 
 
@@ -52,6 +54,8 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     if codes is None:  # the first block did not show the whole span
         low, high = int(values.min()), int(values.max())
         codes = _shifted(values, low, high) if high - low < WIDEST_SPAN else None
+    if codes is None and high - low < _DENSE * len(values) and low > -_FAR and high < _FAR:
+        return _tabled(values, low, high - low + 1)
     if codes is None:
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(values.dtype, copy=False)
@@ -63,6 +67,17 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     if len(offsets) < span:
         codes = _ranked(codes, occurs, len(offsets))
     return codes, present
+
+
+def _tabled(values: Array, low: int, span: int) -> tuple[Array, Array]:
+    """Rank many values by a table of those that occur: no sort, where the table is about as long as the values."""
+    offsets = values.astype(np.int64) - low
+    occurs = np.zeros(span, dtype=bool)
+    occurs[offsets] = True
+    found = np.flatnonzero(occurs)
+    if len(found) < span:
+        offsets = (np.cumsum(occurs) - 1)[offsets]
+    return offsets.astype(smallest_unsigned(len(found))), (found + low).astype(values.dtype)
 
 
 def _shifted(values: Array, low: int, high: int) -> Array | None:

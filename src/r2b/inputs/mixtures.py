@@ -22,9 +22,13 @@ GROUPS = Wording(
 )
 
 
+_LONG = 1 << 17  # rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes a sort
+_PROBE_ROWS = 4_096  # in a table where each mixture occurs twice, about ten pairs among so many of its first million rows
+
+
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """The distinct rows of a membership: what a vocabulary is to a column of categories.
+    """The distinct rows of a membership: what a vocabulary is to a column of categories. In a long table few may occur more than once.
 
     Attributes
     ----------
@@ -136,8 +140,19 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         order = _order(names, given is not None, fitted.groups, what)
         matrix, names = matrix[:, order], fitted.groups
     matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0  # -0.0 becomes 0.0, so that equal rows have equal bytes
+    if _all_new(matrix):
+        every = np.arange(len(matrix))
+        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index)
     codes, first = distinct_rows(matrix)
     return codes, Mixtures(matrix[first], names, first, attribute.index)
+
+
+def _all_new(matrix: Array) -> bool:
+    """Tell from a sample of a long table whether its rows all but never repeat: each is then its own mixture, and nothing is sorted."""
+    if len(matrix) < _LONG:
+        return False
+    probe = np.ascontiguousarray(matrix[:: len(matrix) // _PROBE_ROWS])
+    return len(distinct_rows(probe)[1]) == len(probe)
 
 
 def distinct_rows(matrix: Array) -> tuple[Array, Array]:

@@ -2,21 +2,28 @@
 
 from r2b.oracle.blocks import Block, BlockOracle, Blocks
 from r2b.oracle.classes import ClassOracle, oracle_of
-from r2b.oracle.folding import folded_curvature
+from r2b.oracle.design import DesignOracle
+from r2b.oracle.folding import evaluated, folded_curvature, group_means, inspected
 from r2b.oracle.memory import MemoryOracle
 from r2b.oracle.plain import respond
-from r2b.oracle.protocol import Evaluation, Inspection, Oracle
+from r2b.oracle.protocol import AnyOracle, Evaluation, GroupOracle, Inspection, Oracle
 
 __all__ = [
+    "AnyOracle",
     "Block",
     "BlockOracle",
     "Blocks",
     "ClassOracle",
+    "DesignOracle",
     "Evaluation",
+    "GroupOracle",
     "Inspection",
     "MemoryOracle",
     "Oracle",
+    "evaluated",
     "folded_curvature",
+    "group_means",
+    "inspected",
     "oracle_of",
     "respond",
 ]

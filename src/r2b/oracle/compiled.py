@@ -66,7 +66,8 @@ def _settle_few(rows: Any, first: int, last: int, lam: float) -> None:
 
 
 @compiled
-def _settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
+def settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
+    """Find the thresholds of the rows of a tile."""
     if rows[1] <= _FEW:
         _settle_few(rows, first, last, lam)
     else:
@@ -79,7 +80,7 @@ def _walk(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals
     value, each = 0.0, 1.0 / lam
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        _settle_tile(rows, start, stop, lam)
+        settle_tile(rows, start, stop, lam)
         if rows[4] == 8:
             square, lifted = _add_above_single(rows, start, stop, weight, each, sums)
         else:
@@ -94,7 +95,7 @@ def _answer(rows: Any, n_rows: int, lam: float, out: Array) -> None:
     tile = max(8, TILE // rows[4])
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        _settle_tile(rows, start, stop, lam)
+        settle_tile(rows, start, stop, lam)
         _write_above(rows, start, stop, 1.0 / lam, out[start * rows[1] :])
 
 
@@ -118,7 +119,7 @@ def _prove(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, total
     answers = np.empty(tile * rows[4])
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        _settle_tile(rows, start, stop, lam)
+        settle_tile(rows, start, stop, lam)
         _write_above(rows, start, stop, 1.0 / lam, answers)
         _inspect(rows, start, stop, weight, lam, answers, sums, totals)
 
@@ -149,7 +150,7 @@ def _scatter(marks: Array, n_classes: int, table: Array) -> None:
                 table[where[a], where[b]] -= part
 
 
-def _in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
+def in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
     """Make a table whose rows have room for whole chunks, each within a cache line: chunks across two take twice as long to add to."""
     room = -(-n_classes // WIDTH) * WIDTH
     space = np.full(n_rows * room + WIDTH, filling)
@@ -160,19 +161,19 @@ def _in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
 def _shifts(prices: Array) -> tuple[Array, Array]:
     """Give prices in chunks, infinite where there is no class, and a table of zeros of the same shape."""
     n_groups, n_classes = prices.shape
-    shifts = _in_chunks(n_groups, n_classes, np.inf)
+    shifts = in_chunks(n_groups, n_classes, np.inf)
     shifts[:, :n_classes] = prices
-    return shifts, _in_chunks(n_groups, n_classes)
+    return shifts, in_chunks(n_groups, n_classes)
 
 
-def _fixed(array: Array) -> Array:
+def fixed(array: Array) -> Array:
     """See an array as read-only, so that a kernel is compiled once for those that are and those that are not."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def _pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
+def pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
     """Give rows of matrices as flat arrays that may be read a chunk past the end of each row, and whether they are copies.
 
     That leads out of the array for the last rows alone. They are copied, as are rows that are not stored one after the other.
@@ -202,11 +203,11 @@ def walk(
 ) -> None:
     """Add responses, values and curvature, as :func:`r2b.oracle.plain.walk`."""
     (shifts, added), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat,), _ in _pieces(labels):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
-        _walk(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
+    for part, (flat,), _ in pieces(labels):
+        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+        _walk(rows, len(rows[2]), fixed(weight[part]), float(lam), added.reshape(-1), totals)
         if curvature.size:
-            _add_curvature(rows, _fixed(weight[part]), float(lam), curvature)
+            _add_curvature(rows, fixed(weight[part]), float(lam), curvature)
     sums += added[:, :n_classes]
 
 
@@ -215,7 +216,7 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
     n_groups, n_classes, _ = curvature.shape
     groups, room = rows[2], rows[4]
     size = min(len(groups), max(_MARKED // room, _PER_GROUP * min(n_groups, 8)))
-    marks, counts, sizes = _in_chunks(size, n_classes), _in_chunks(n_groups, n_classes), np.empty(size)
+    marks, counts, sizes = in_chunks(size, n_classes), in_chunks(n_groups, n_classes), np.empty(size)
     for start in range(0, len(groups), size):
         mine = groups[start : start + size]
         order = np.argsort(mine, kind="stable")
@@ -234,8 +235,8 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
 def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Array, out: Array) -> None:
     """Write the response of each row into ``out``."""
     (shifts, _), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat, into), copied in _pieces(labels, out):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+    for part, (flat, into), copied in pieces(labels, out):
+        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
         _answer(rows, len(rows[2]), float(lam), into)
         if copied:
             out[part] = into[: len(rows[2]) * n_classes].reshape(-1, n_classes)
@@ -244,18 +245,18 @@ def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Arra
 def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, sums: Array, totals: Array) -> None:
     """Add the evidence about ``answers``, as :func:`r2b.oracle.plain.inspect`."""
     (shifts, added), n_classes, none = _shifts(prices), prices.shape[1], np.empty(0)
-    for part, (flat, given), _ in _pieces(labels, answers):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], none)
-        _inspect(rows, 0, len(rows[2]), _fixed(weight[part]), float(lam), given, added.reshape(-1), totals)
+    for part, (flat, given), _ in pieces(labels, answers):
+        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], none)
+        _inspect(rows, 0, len(rows[2]), fixed(weight[part]), float(lam), given, added.reshape(-1), totals)
     sums += added[:, :n_classes]
 
 
 def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, sums: Array, totals: Array) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect` tile by tile."""
     (shifts, added), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat,), _ in _pieces(labels):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
-        _prove(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
+    for part, (flat,), _ in pieces(labels):
+        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+        _prove(rows, len(rows[2]), fixed(weight[part]), float(lam), added.reshape(-1), totals)
     sums += added[:, :n_classes]
 
 

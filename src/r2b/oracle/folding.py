@@ -1,15 +1,17 @@
-"""Curvature of group means where cells sit in several groups, or count by probabilities or basis functions.
+"""What groups are told by an oracle, whether that answers for cells or for groups; and the curvature of their means.
 
-Two ways to the same sum: cell by cell, from what the kernels give, where the cells' blocks fit in memory; row by row where cells are as
-many as rows.
+Where cells sit in several groups there are two ways to the same curvature: cell by cell, from what the kernels give, where the cells'
+blocks fit in memory; row by row where they do not.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.oracle.protocol import Oracle
+from r2b.oracle.protocol import AnyOracle, Evaluation, GroupOracle, Inspection
 from r2b.parity import Parity
 
 Floats = NDArray[np.float64]
@@ -17,12 +19,35 @@ Floats = NDArray[np.float64]
 _CELL_ENTRIES = 1 << 23  # entries of the cells' curvature that are held at once
 
 
-def folded_curvature(oracle: Oracle, parity: Parity, prices: Floats, lam: float) -> list[Floats]:
+def evaluated(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> Evaluation:
+    """Evaluate all rows at prices of groups; the means are those of groups."""
+    if isinstance(oracle, GroupOracle):
+        return oracle.evaluate(prices, lam, curvature=False)
+    seen = oracle.evaluate(parity.shifts(prices), lam, curvature=False)
+    return replace(seen, means=parity.means(seen.means))
+
+
+def inspected(
+    oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None
+) -> Inspection:
+    """Recompute the evidence at prices of groups; the means are those of groups."""
+    if isinstance(oracle, GroupOracle):
+        return oracle.inspect(prices, lam, unchanged=unchanged, answers=answers)
+    seen = oracle.inspect(parity.shifts(prices), lam, unchanged=unchanged, answers=answers)
+    return replace(seen, means=parity.means(seen.means))
+
+
+def group_means(oracle: AnyOracle, parity: Parity, means: Floats) -> Floats:
+    """Give means of groups from means as the oracle gives them."""
+    return means if isinstance(oracle, GroupOracle) else parity.means(means)
+
+
+def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> list[Floats]:
     """Give ``sum_j v_j B_jg B_jh H_j`` for each component of the constraint, H_j the curvature of cell j.
 
     Parameters
     ----------
-    oracle : Oracle
+    oracle : Oracle or GroupOracle
     parity : Parity
     prices : ndarray of shape (n_groups, n_classes)
     lam : float
@@ -32,6 +57,8 @@ def folded_curvature(oracle: Oracle, parity: Parity, prices: Floats, lam: float)
     list of ndarray of shape (n, n_classes, n, n_classes)
         Minus the derivative of the means of the component's n groups, each times its share.
     """
+    if isinstance(oracle, GroupOracle):
+        return oracle.curvature(prices, lam, parity.components)
     n_cells, n_classes = len(parity.cell_share), prices.shape[1]
     shifts = parity.shifts(prices)
     if n_cells * n_classes**2 > _CELL_ENTRIES:

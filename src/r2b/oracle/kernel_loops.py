@@ -151,7 +151,7 @@ def _turned(writer: Writer, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _own(writer: Writer, weight: int, row: Any) -> Any:
+def own_weight(writer: Writer, weight: int, row: Any) -> Any:
     """Give the weight of a row: 1 where there are no weights."""
     builder = writer.builder
     made = writer.context.make_array(writer.types[weight])(writer.context, builder, writer.values[weight])
@@ -173,7 +173,7 @@ def _add_above(single: bool, context: Any, builder: Any, signature: Any, values:
     weight, sums = len(writer.values) - 3, len(writer.values) - 1
     squares, lifted = writer.keep(0.0), writer.keep(0.0, lanes=1)
     with writer.rows(first, last) as row:
-        own, height = _own(writer, weight, row), writer.number(LEVELS, row)
+        own, height = own_weight(writer, weight, row), writer.number(LEVELS, row)
         level, scale = writer.spread(height), writer.spread(builder.fmul(own, each))
         writer.grow(lifted, builder.fmul(own, height))
         start, group = writer.row_start(row), writer.group_start(row)

@@ -5,6 +5,7 @@ A backend decides where blocks of rows live and adds up what comes back. It answ
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,3 +84,28 @@ class Oracle(Protocol):
             Per unit of weight, for the n columns of the design.
         """
         ...
+
+
+class GroupOracle(ABC):
+    """A sum over rows that know how they count in groups: prices and means here are those of groups, not of cells."""
+
+    @abstractmethod
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
+        """Evaluate all rows at these prices of groups; curvature is asked for apart."""
+
+    @abstractmethod
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Recompute the evidence, as :meth:`Oracle.inspect`, at these prices of groups."""
+
+    @abstractmethod
+    def curvature(self, prices: Floats, lam: float, components: list[NDArray[np.intp]]) -> list[Floats]:
+        """Add up ``w_i b_ig b_ih H_i`` over the rows for the groups of each component, b_i how row i counts, H_i its curvature.
+
+        Returns
+        -------
+        list of ndarray of shape (n, n_classes, n, n_classes)
+            Per unit of weight, for the n groups of each component.
+        """
+
+
+AnyOracle = Oracle | GroupOracle

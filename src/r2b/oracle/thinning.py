@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from r2b.merge import Rows
-from r2b.oracle.protocol import Evaluation, Floats, Inspection, Oracle
+from r2b.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection, Oracle
 
 _SEED = 0x7217
 
@@ -37,11 +38,7 @@ class Corrected:
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate the sample; its means and, to match them, its value are corrected."""
-        seen = self.sample.evaluate(prices, lam, curvature=curvature)
-        if lam < 1.0:  # rows are drawn into corners, where their labels' error is not theirs
-            return seen
-        value = seen.value + float(self.share @ np.einsum("sk,sk->s", prices, self.error)) / lam
-        return replace(seen, means=seen.means + self.error / lam, value=value)
+        return _corrected(self.sample.evaluate(prices, lam, curvature=curvature), prices, lam, self.error, self.share)
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Inspect the sample as it is."""
@@ -50,6 +47,80 @@ class Corrected:
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of the sample."""
         return self.sample.fold(prices, lam, design)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedGroups(GroupOracle):
+    """The same for rows that know how they count in groups.
+
+    Attributes
+    ----------
+    sample : GroupOracle
+    error : ndarray of shape (n_groups, n_classes)
+    share : ndarray of shape (n_groups,)
+    """
+
+    sample: GroupOracle
+    error: Floats
+    share: Floats
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool = False) -> Evaluation:
+        """Evaluate the sample; its means and, to match them, its value are corrected."""
+        return _corrected(self.sample.evaluate(prices, lam, curvature=curvature), prices, lam, self.error, self.share)
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Inspect the sample as it is."""
+        return self.sample.inspect(prices, lam, unchanged=unchanged, answers=answers)
+
+    def curvature(self, prices: Floats, lam: float, components: list[NDArray[np.intp]]) -> list[Floats]:
+        """Add up the curvature of the sample."""
+        return self.sample.curvature(prices, lam, components)
+
+
+def _corrected(seen: Evaluation, prices: Floats, lam: float, error: Floats, share: Floats) -> Evaluation:
+    if lam < 1.0:  # rows are drawn into corners, where their labels' error is not theirs
+        return seen
+    value = seen.value + float(share @ np.einsum("sk,sk->s", prices, error)) / lam
+    return replace(seen, means=seen.means + error / lam, value=value)
+
+
+def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
+    """Pick one row from each stretch of the table, anywhere in it: as cheap as every n-th row, and blind to any period.
+
+    Without random numbers handed in they come from a fixed seed: the same rows give the same sample.
+
+    Examples
+    --------
+    >>> len(stretches(1000, 100)), bool((np.diff(stretches(1000, 100)) > 0).all())
+    (100, True)
+    """
+    rng = np.random.default_rng(_SEED) if rng is None else rng
+    step = max(n_rows // n_wanted, 1)
+    starts = np.arange(0, n_rows - step + 1, step)
+    return starts + rng.integers(0, step, len(starts))
+
+
+def calibrated(design: Floats, weight: Floats, wanted: Floats) -> Floats | None:
+    """Weigh sampled rows so that the columns of their design have the means of all rows; None where that takes too much.
+
+    Bounds compare means of groups whose classes add up to 1. In a sample whose groups had other shares they would add up to something
+    else, and closed bounds could not be met at all. The weights are multiplied by ``1 + b_i c``, which moves them the least.
+
+    Examples
+    --------
+    >>> design = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> weight = calibrated(design, np.ones(3), np.array([0.5, 0.5]))
+    >>> (weight @ design).round(9).tolist()
+    [0.5, 0.5]
+    """
+    weight = weight / weight.sum()
+    whole = np.column_stack([np.ones(len(design)), design])
+    pairs = whole.T @ (weight[:, None] * whole)
+    lift = np.linalg.lstsq(pairs, np.concatenate([[1.0], wanted]) - weight @ whole, rcond=1e-12)[0]
+    factor = 1.0 + whole @ lift
+    reweighted: Floats = weight * factor
+    met = bool((factor > 0).all()) and np.allclose(reweighted @ design, wanted, rtol=0.0, atol=1e-12)
+    return reweighted if met else None
 
 
 def thin(rows: Rows, n_rows: int) -> Rows:
@@ -68,10 +139,7 @@ def thin(rows: Rows, n_rows: int) -> Rows:
     (True, True)
     """
     rng = np.random.default_rng(_SEED)
-    step = max(len(rows.groups) // n_rows, 1)
-    # One row from each stretch of the table, anywhere in it: as cheap as every n-th row, and blind to any period.
-    starts = np.arange(0, len(rows.groups) - step + 1, step)
-    chosen = starts + rng.integers(0, step, len(starts))
+    chosen = stretches(len(rows.groups), n_rows, rng)
     fewest = n_rows // (2 * rows.n_groups) + 1
     counts = np.bincount(rows.groups[chosen], minlength=rows.n_groups)
     for group in np.flatnonzero(counts < fewest):

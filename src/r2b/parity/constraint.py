@@ -134,6 +134,13 @@ class Parity:
         """Add up the prices of its groups for each cell."""
         return prices if self.design is None else self.design @ prices
 
+    def largest_shift(self, prices: Floats) -> float:
+        """Bound the shift of any cell: what its parts in groups make of the largest price."""
+        largest = float(np.abs(prices).max())
+        if self.design is None or largest == 0:
+            return largest
+        return largest * float(np.abs(self.design).sum(axis=1).max())
+
     def means(self, cell_means: Floats) -> Floats:
         """Means of groups from means of cells."""
         if self.design is None:

@@ -15,11 +15,9 @@ from r2b.families.doubts import warn_of_doubts
 from r2b.inputs import Dataset
 from r2b.inputs.names import written
 from r2b.questions.opening import job_of
-from r2b.solution import FairLabels
+from r2b.solution import FairLabels, means_by_cell
 
 Floats = NDArray[np.float64]
-
-_PART = 1 << 20  # entries of fair labels that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +124,7 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
     for row, (name, job) in enumerate(jobs.items()):
         own = job.cell_means(labels[name])
         for column, other in enumerate(jobs.values()):
-            cells = own if _same_cells(job.dataset, other.dataset) else _means_by(other.dataset, labels[name])
+            cells = own if _same_cells(job.dataset, other.dataset) else means_by_cell(other.dataset, labels[name])
             violation[row, column] = other.parity.violation(other.parity.means(cells))
     violation.flags.writeable = False
     return Comparison(labels, violation)
@@ -138,16 +136,3 @@ def _same_cells(one: Dataset, other: Dataset) -> bool:
         return False
     weighted = one.weight is None or other.weight is None or np.array_equal(one.weight, other.weight)
     return weighted and np.array_equal(one.groups.codes, other.groups.codes)
-
-
-def _means_by(data: Dataset, fair: FairLabels) -> Floats:
-    """Give the means of fair labels over cells that they were not made for."""
-    sums, total, start = np.zeros((data.n_groups, data.n_classes)), np.zeros(data.n_groups), 0
-    for block in fair.iter_soft(max(1, _PART // data.n_classes)):
-        part = slice(start, start + len(block))
-        weight = np.ones(len(block)) if data.weight is None else data.weight[part]
-        np.add.at(sums, data.groups.codes[part], block * weight[:, None])
-        np.add.at(total, data.groups.codes[part], weight)
-        start += len(block)
-    means: Floats = sums / np.where(total > 0, total, 1.0)[:, None]
-    return means

@@ -155,7 +155,7 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
 
 def fair_as_they_are(job: Job) -> float:
     """Give the smallest epsilon at which the labels meet every bound as they came."""
-    means = job.parity.means(job.before)
+    means = job.means_before
     largest = 0.0
     for member in job.parity.members:
         bounded = np.isfinite(member.bound.epsilon)

@@ -2,6 +2,7 @@
 
 from r2b.solution.changes import Change, ConstraintCost
 from r2b.solution.labels import FairLabels
+from r2b.solution.means import means_by_cell
 from r2b.solution.storage import load
 
-__all__ = ["Change", "ConstraintCost", "FairLabels", "load"]
+__all__ = ["Change", "ConstraintCost", "FairLabels", "load", "means_by_cell"]

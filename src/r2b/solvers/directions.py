@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.oracle import Oracle, folded_curvature
+from r2b.oracle import AnyOracle, GroupOracle, folded_curvature
 from r2b.parity import Parity, Projected
 from r2b.solvers.blocks import LevelSystem, products
 
@@ -38,9 +38,9 @@ class Curvature:
     components: list[Floats]
 
 
-def curvature_of(oracle: Oracle, parity: Parity, prices: Floats, lam: float) -> Curvature:
+def curvature_of(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> Curvature:
     """Measure the curvature at these prices."""
-    if parity.simple:
+    if parity.simple and not isinstance(oracle, GroupOracle):
         return Curvature(oracle.evaluate(prices, lam, curvature=True).curvature, [])
     return Curvature(None, folded_curvature(oracle, parity, prices, lam))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.oracle import Evaluation, Oracle
+from r2b.oracle import AnyOracle, Evaluation, evaluated
 from r2b.parity import Parity, Projected
 from r2b.solvers.directions import Curvature, curvature_of, direction
 
@@ -69,20 +69,20 @@ class Newton:
 
     Parameters
     ----------
-    oracle : Oracle
+    oracle : Oracle or GroupOracle
     parity : Parity
     lam : float
-    sample : Oracle, optional
+    sample : Oracle or GroupOracle, optional
         Rows that stand for all of them between two passes. They cost a fraction of a pass and leave the answer as it is: the residual
         always comes from all rows. Each pass then gains a factor of about the square root of the sample's rows per class and group.
     lean : ndarray of shape (n_groups, n_classes), optional
         Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
     """
 
-    oracle: Oracle
+    oracle: AnyOracle
     parity: Parity
     lam: float
-    sample: Oracle | None = None
+    sample: AnyOracle | None = None
     name: str = "newton"
     lean: Floats | None = None
 
@@ -128,8 +128,8 @@ class Newton:
         """
         if self.sample is None:
             return None
-        seen = self.sample.evaluate(self.parity.shifts(state.prices), self.lam, curvature=False)
-        blind = replace(self, oracle=self.sample, sample=None, lean=state.means - self.parity.means(seen.means))
+        seen = evaluated(self.sample, self.parity, state.prices, self.lam)
+        blind = replace(self, oracle=self.sample, sample=None, lean=state.means - seen.means)
         here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
         for _ in range(_AHEAD):
             curvature = here.curvature or curvature_of(self.sample, self.parity, here.prices, self.lam)
@@ -169,12 +169,11 @@ class Newton:
         return decrease >= -_NOISE and (smaller or cheaper)
 
     def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
-        seen = self.oracle.evaluate(self.parity.shifts(prices), self.lam, curvature=False)
-        return self._judged(prices, seen, damping)
+        return self._judged(prices, evaluated(self.oracle, self.parity, prices, self.lam), damping)
 
     def _judged(self, prices: Floats, seen: Evaluation, damping: float) -> NewtonState:
         parity, gamma = self.parity, self.gamma
-        means, value = parity.means(seen.means), seen.value
+        means, value = seen.means, seen.value
         if self.lean is not None:
             means, value = means + self.lean, value + parity.product(prices, self.lean)
         target = parity.project(means + prices / gamma)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from r2b.lanes import one_blas_thread
 from r2b.merge import Extent
-from r2b.oracle import ClassOracle, Oracle
+from r2b.oracle import AnyOracle, ClassOracle, GroupOracle
 from r2b.problem import Problem
 from r2b.solvers.central import CentralPath, InteriorState
 from r2b.solvers.driver import Limits, Outcome, Stage, run
@@ -43,7 +43,7 @@ _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its p
 _NEAR = 1e-4  # the same for a sample, which tells the answer to about this
 
 
-def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, tol: float) -> Iterator[Stage]:
+def exact_plan(problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, tol: float) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
     newton = Newton(oracle, problem.parity, float(problem.lam))
     if _by_structure(problem, oracle):
@@ -56,7 +56,7 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
     if _net_fits(problem):
         kind = Interior if problem.parity.simple else GeneralInterior
         net = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
-        attempts = net + attempts if _net_first(problem) else attempts + net
+        attempts = net + attempts if _net_first(problem, oracle) else attempts + net
         if kind is Interior:
             # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
             attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
@@ -67,7 +67,7 @@ def exact_plan(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] 
         yield from _by_closing(problem, newton, tol)
 
 
-def _by_structure(problem: Problem, oracle: Oracle) -> bool:
+def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
     """Whether these are class labels under the paper's constraint, with an oracle that knows their structure.
 
     Without compiled kernels many steps, as a small lam needs them, cost more than those of the interior point, where that fits.
@@ -77,7 +77,7 @@ def _by_structure(problem: Problem, oracle: Oracle) -> bool:
     return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not _net_fits(problem)
 
 
-def _by_thresholds(problem: Problem, oracle: Oracle, newton: Newton, tol: float, *, path: bool = False) -> Iterator[Stage]:
+def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float, *, path: bool = False) -> Iterator[Stage]:
     assert isinstance(oracle, ClassOracle)
     thresholds = Thresholds(oracle, problem.parity, float(problem.lam), path)
     # A residual within tol in each of thousands of classes may still leave a gap, and the last step goes to rounding anyway.
@@ -147,7 +147,9 @@ def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]
     yield Stage(newton, tol, 10_000)
 
 
-def _by_newton(problem: Problem, oracle: Oracle, samples: tuple[Oracle, Oracle] | None, newton: Newton, tol: float) -> Iterator[Stage]:
+def _by_newton(
+    problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, newton: Newton, tol: float
+) -> Iterator[Stage]:
     lam, parity = float(problem.lam), problem.parity
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
@@ -179,14 +181,17 @@ def _net_fits(problem: Problem) -> bool:
     return max(dense, default=0) * problem.n_classes <= _NET_UNKNOWNS
 
 
-def _net_first(problem: Problem) -> bool:
+def _net_first(problem: Problem, oracle: AnyOracle) -> bool:
     """Whether the interior point is faster than Newton.
 
     It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
     with the path in lam where that is below 1. With two groups, few classes and no path Newton is done in half the time all the same. Where
     families share cells the face of the answer is harder to find than any system is to solve, and the interior point needs a dozen steps
-    where Newton may need hundreds.
+    where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: there the dual is all but
+    smooth, and Newton at home.
     """
+    if isinstance(oracle, GroupOracle):
+        return False
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.at_hand
@@ -212,9 +217,9 @@ def _path(lam: float) -> list[float]:
 
 def solve(
     problem: Problem,
-    oracle: Oracle,
+    oracle: AnyOracle,
     *,
-    samples: tuple[Oracle, Oracle] | None = None,
+    samples: tuple[AnyOracle, AnyOracle] | None = None,
     tol: float = 1e-10,
     limits: Limits | None = None,
     start: Floats | None = None,
@@ -224,9 +229,9 @@ def solve(
     Parameters
     ----------
     problem : Problem
-    oracle : Oracle
+    oracle : Oracle or GroupOracle
         Walks the problem's rows.
-    samples : pair of Oracle, optional
+    samples : pair of AnyOracle, optional
         Walk a small sample of them, to come near cheaply, and a larger one, to estimate the curvature.
     tol : float
         Residual in units of group means.

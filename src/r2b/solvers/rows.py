@@ -87,9 +87,13 @@ class RowSide:
 
     def cell_means(self, x: Floats, cells: slice, rows: slice) -> Floats:
         """Weighted means of some rows by cell."""
-        if cells.stop - cells.start == self.n_cells and (len(x) < _SMALL_CELL * self.n_cells or x.size <= _FEW):
-            means = np.zeros((self.n_cells, x.shape[1]))
-            means[self.filled] = np.add.reduceat(self.within[:, None] * x, self.first[self.filled], axis=0)
+        n_cells = cells.stop - cells.start
+        if len(x) < _SMALL_CELL * n_cells or x.size <= _FEW:
+            means = np.zeros((n_cells, x.shape[1]))
+            first = self.first[cells.start : cells.stop + 1] - rows.start
+            filled = np.flatnonzero(np.diff(first))
+            if len(filled):
+                means[filled] = np.add.reduceat(self.within[rows, None] * x, first[filled], axis=0)
             return means
         return np.stack([self.within[i:j] @ x[i - rows.start : j - rows.start] for i, j in self.spans(cells)])
 
