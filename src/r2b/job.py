@@ -152,7 +152,8 @@ class Solvable:
         else:
             slim = without_implied(parity)
             limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
-            outcome = self._found(replace(problem, parity=slim.parity), slim.places, limits, None if start is None else slim.reduced(start))
+            walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, DesignOracle) else self
+            outcome = walking._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
             outcome.prices = slim.whole(outcome.prices)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
         status = final_status(outcome, proof, self.settings.tol)
@@ -211,10 +212,9 @@ class Solvable:
                 left_out=self.families.left_out,
             )
 
-    def _found(self, problem: Problem, places: NDArray[np.intp], limits: Limits, start: Floats | None) -> Outcome:
+    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
         start = self._head_start(problem) if start is None else start
-        oracle = self.oracle.among(places) if isinstance(self.oracle, DesignOracle) else self.oracle
-        return solve(problem, oracle, samples=oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+        return solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
 
     def _head_start(self, problem: Problem) -> Floats | None:
         """Give prices that are near the answer, where something is known about them."""
