@@ -46,7 +46,7 @@ class Served:
         return f"127.0.0.1:{self.port}"
 
     def address(self, page: str = "/") -> str:
-        return f"http://{self.host}{page}?token={TOKEN}"
+        return f"http://{self.host}{page}#token={TOKEN}"
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Send a request as it is: no token, no name, no cookie but those given."""

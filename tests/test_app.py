@@ -146,7 +146,7 @@ def test_the_table_left_alone_longest_makes_room_and_says_so() -> None:
         assert len(app.app.store) == app.app.store.most
         gone = app.post(f"{kept[1]}/solve", CHOSEN)
         assert gone.status == 410 and "Open the file again" in gone.json["remedy"]
-        page = app.get(kept[1])
+        page = app.get(f"{kept[1]}/page")
         assert page.status == 404 and b"not open any more" in page.body
         assert app.post(f"{kept[0]}/solve", CHOSEN).status == 200
 
@@ -292,7 +292,7 @@ def test_names_with_markup_quotes_and_line_ends_come_back_escaped(app: Served) -
     writer.writerows([["<b>f</b>" if n % 3 else "m", "<i>" if n % 2 else "</td>", str(n)] for n in range(40)])
     page = app.open(f"{name}.csv", table.getvalue().encode())
     chosen = {"label": '"><script>', "sensitive": [name], "epsilon": 0.0}
-    texts = [app.get(page).body.decode(), *app.post(f"{page}/frontier", chosen).json["html"].values()]
+    texts = [app.get(f"{page}/page").body.decode(), *app.post(f"{page}/frontier", chosen).json["html"].values()]
     texts += [app.post(f"{page}/audit", chosen).json["audit"], app.post(f"{page}/report", chosen).body.decode()]
     for text in texts:
         assert "<img" not in text and "><script>" not in text.replace("<script>", "", 1) and "<b>f" not in text

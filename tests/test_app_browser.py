@@ -8,7 +8,7 @@ from pathlib import Path
 
 import browser
 import pytest
-from app_server import Served, running
+from app_server import TOKEN, Served, running
 
 import r2b
 from r2b.datasets import load_adult
@@ -41,9 +41,16 @@ def arrive(page: browser.Page, expression: str) -> None:
     raise AssertionError("the window keeps going elsewhere")
 
 
+def opened(chromium: browser.Browser, app: Served, **window: object) -> browser.Page:
+    """Open the address that is printed."""
+    page = chromium.open(app.address(), **window)  # type: ignore[arg-type]
+    arrive(page, "document.querySelector('#adult')")
+    return page
+
+
 def adult(chromium: browser.Browser, app: Served, **window: object) -> browser.Page:
     """Open the app as a stranger does, and try the Adult data."""
-    page = chromium.open(app.address(), **window)  # type: ignore[arg-type]
+    page = opened(chromium, app, **window)
     page.click("#adult")
     arrive(page, READY)
     return page
@@ -54,10 +61,55 @@ def text(page: browser.Page, selector: str) -> str:
 
 
 def test_the_secret_leaves_the_address_and_the_page_still_loads_without_it(chromium: browser.Browser, app: Served) -> None:
-    page = chromium.open(app.address())
+    page = opened(chromium, app)
     assert page.evaluate("location.href") == f"http://{app.host}/"
+    assert page.evaluate("document.cookie") == "" and TOKEN not in "".join(page.requests).replace(app.address(), "")
     page.reload()
+    arrive(page, "document.querySelector('#adult')")
     assert "Choose a file" in text(page, "main") and not page.console_errors
+    page.close()
+
+
+def test_the_file_that_a_browser_is_started_with_leads_to_the_page(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
+    from r2b.app.serving import _DOOR
+
+    (tmp_path / "open.html").write_text(_DOOR.format(address=app.address()))
+    page = chromium.open((tmp_path / "open.html").as_uri())
+    arrive(page, "document.querySelector('#adult')")
+    assert page.evaluate("location.href") == f"http://{app.host}/" and not page.console_errors
+    page.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_after_a_restart_the_page_explains_itself_and_takes_the_new_address(chromium: browser.Browser, app: Served, dark: bool) -> None:
+    page = adult(chromium, app, dark=dark)
+    app.app.inner.token = "another secret, as after a restart"
+    try:
+        page.set_value("#epsilon", "0.02")
+        page.wait("document.querySelector('#fault-general').innerText.includes('started anew')")
+        page.reload()
+        arrive(page, "document.querySelector('#locked-title')?.innerText === 'The program was started anew.'")
+        assert "printed last" in text(page, "#locked") and "{" not in text(page, "body") and page.axe() == []
+    finally:
+        app.app.inner.token = TOKEN
+    page.evaluate("document.querySelector('#secret').focus()")
+    page.type(app.address())
+    page.press("Enter")
+    arrive(page, READY)
+    page.close()
+
+
+def test_a_stranger_without_the_secret_is_asked_for_it(chromium: browser.Browser, app: Served) -> None:
+    page = chromium.open(f"http://{app.host}/")
+    arrive(page, "document.querySelector('#locked-title')?.innerText")
+    assert "secret" in text(page, "#locked") and not page.evaluate("document.querySelector('#adult')")
+    page.evaluate("document.querySelector('#secret').focus()")
+    page.type("wrong")
+    page.press("Enter")
+    page.wait("document.querySelector('#locked-title').innerText.includes('not the secret')")
+    page.set_value("#secret", TOKEN)
+    page.click("#unlock button")
+    arrive(page, "document.querySelector('#adult')")
     page.close()
 
 
@@ -130,7 +182,7 @@ def test_a_hostile_column_name_is_shown_as_text(chromium: browser.Browser, app: 
         writer = csv.writer(lines)
         writer.writerow([HOSTILE, "job"])
         writer.writerows([[HOSTILE if n % 3 else "m", HOSTILE if n % 2 else "plain"] for n in range(1, 60)])
-    page = chromium.open(app.address())
+    page = opened(chromium, app)
     page.upload("#file", path)
     arrive(page, "document.querySelector('#choice')")
     assert "Choose a label" in text(page, "#answer")
@@ -145,7 +197,7 @@ def test_a_hostile_column_name_is_shown_as_text(chromium: browser.Browser, app: 
 
 
 def test_a_bad_file_and_one_too_large_are_explained_on_the_page(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
-    page = chromium.open(app.address())
+    page = opened(chromium, app)
     for name, content, words in (
         ("a.csv", b"a,b\n1\n", "Line 2 of a.csv"),
         ("b.csv", b"a,b\n" + b"1,2\n" * 300_000, "this app takes 1 MB"),
@@ -171,7 +223,7 @@ def test_what_is_wrong_stands_beside_its_control_and_goes_when_it_is_put_right(c
 
 def test_a_fault_before_the_first_answer_shows_no_headings_without_numbers(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
     (tmp_path / "gaps.csv").write_text("sex,job\nf,x\n,y\nm,x\nm,y\n")
-    page = chromium.open(app.address())
+    page = opened(chromium, app)
     page.upload("#file", tmp_path / "gaps.csv")
     arrive(page, "document.querySelector('#choice')")
     hint = text(page, "#hint")
@@ -191,7 +243,7 @@ def test_a_fault_before_the_first_answer_shows_no_headings_without_numbers(chrom
 
 @pytest.mark.parametrize(("width", "dark"), [(375, False), (1280, True)])
 def test_it_is_accessible_and_fits_the_window(chromium: browser.Browser, app: Served, width: int, dark: bool) -> None:
-    start = chromium.open(app.address(), width=width, dark=dark)
+    start = opened(chromium, app, width=width, dark=dark)
     assert start.axe() == [] and start.evaluate("document.documentElement.scrollWidth") <= width
     start.close()
     page = adult(chromium, app, width=width, dark=dark)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -24,34 +26,40 @@ def app() -> Iterator[Served]:
         yield served
 
 
-ROUTES = [("GET", "/"), ("GET", "/assets/app.js"), ("POST", "/tables"), ("POST", "/tables/adult"), ("GET", "/t/x"), ("POST", "/t/x/solve")]
+ROUTES = [("GET", "/page"), ("POST", "/"), ("POST", "/tables"), ("POST", "/tables/adult"), ("GET", "/t/x/page"), ("POST", "/t/x/solve")]
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_a_request_without_the_token_or_with_a_wrong_one_is_refused(app: Served, method: str, path: str) -> None:
-    for headers in ({}, {"x_r2b_token": "wrong"}, {"x_r2b_token": TOKEN[:-1]}, {"cookie": f"{app.app.inner.cookie}=wrong"}):
+    for headers in ({}, {"x_r2b_token": "wrong"}, {"x_r2b_token": TOKEN[:-1]}, {"cookie": f"r2b={TOKEN}; x-r2b-token={TOKEN}"}):
         answer = app.ask(method, path, b"" if method == "POST" else None, **headers)
         assert answer.status == 403
         assert answer.json["problem"].endswith(".") and "r2b serve printed" in answer.json["remedy"]
-    assert app.ask(method, f"{path}?token=wrong").status == 403
+    assert app.ask(method, f"{path}?token={TOKEN}").status == 403
 
 
-def test_a_token_in_the_address_opens_pages_only_and_changes_nothing(app: Served) -> None:
-    assert app.ask("POST", f"/tables?name=a.csv&token={TOKEN}", PEOPLE).status == 403
+def test_what_everyone_may_have_holds_nothing_of_a_table_and_no_secret(app: Served) -> None:
+    page = app.open("very-private.csv")
+    bare = [app.ask("GET", path) for path in ("/", page, "/t/none", "/assets/app.js")]
+    assert [answer.status for answer in bare] == [200] * 4
+    for answer in bare:
+        assert b"very-private" not in answer.body and TOKEN.encode() not in answer.body and "set-cookie" not in answer.headers
+    assert bare[0].body == bare[1].body == bare[2].body
+    assert b"very-private.csv" in app.get(f"{page}/page").body and "set-cookie" not in app.get(f"{page}/page").headers
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "0.0.0.0", "", "[::2]", "localhost.", "[bad"]
 )
 def test_a_name_that_is_not_this_machines_is_refused_even_with_the_token(app: Served, host: str) -> None:
-    answer = app.ask("GET", "/", Host=host, x_r2b_token=TOKEN)
+    answer = app.ask("GET", "/page", Host=host, x_r2b_token=TOKEN)
     assert answer.status in (400, 421)
     assert b"<form" not in answer.body
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9000", "localhost:9000", "[::1]:9000"])
 def test_a_forwarded_port_of_this_machine_is_welcome(app: Served, host: str) -> None:
-    assert app.ask("GET", "/", Host=host, x_r2b_token=TOKEN).status == 200
+    assert app.ask("GET", "/page", Host=host, x_r2b_token=TOKEN).status == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", "http://localhost"])
@@ -60,33 +68,78 @@ def test_a_page_of_another_origin_is_refused_even_with_the_token(app: Served, or
     assert answer.status == 403 and "sent this request" in answer.json["problem"]
 
 
-def test_a_page_on_another_port_of_this_machine_cannot_use_the_cookie(app: Served) -> None:
-    cookie = f"{app.app.inner.cookie}={TOKEN}"
-    assert app.ask("GET", "/", cookie=cookie, sec_fetch_site="same-origin").status == 200
+def test_a_page_on_another_port_of_this_machine_gets_nothing(app: Served) -> None:
+    assert app.ask("GET", "/page", x_r2b_token=TOKEN, sec_fetch_site="same-origin").status == 200
     for site in ("same-site", "cross-site"):
-        assert app.ask("GET", "/", cookie=cookie, sec_fetch_site=site).status == 403
+        assert app.ask("GET", "/page", x_r2b_token=TOKEN, sec_fetch_site=site).status == 403
 
 
 def test_its_own_page_may_send(app: Served) -> None:
     assert app.ask("POST", "/tables?name=a.csv", PEOPLE, Origin=f"http://{app.host}", x_r2b_token=TOKEN).status == 201
 
 
-def test_the_first_visit_sets_a_cookie_that_scripts_cannot_read_and_other_sites_cannot_send(app: Served) -> None:
-    first = app.ask("GET", f"/?token={TOKEN}", sec_fetch_site="cross-site")
-    assert first.status == 200
-    name, *marks = first.headers["set-cookie"].split("; ")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} == set(marks)
-    assert app.ask("GET", "/", cookie=name).status == 200
-    assert TOKEN not in first.body.decode()
+def test_a_person_who_is_refused_reads_a_page_and_a_script_reads_json(app: Served) -> None:
+    for path, headers in {"/page": {}, "/nowhere": {"x_r2b_token": TOKEN}, "/": {"Host": "evil.example"}}.items():
+        answer = app.ask("GET", path, accept="text/html,application/xhtml+xml", **headers)
+        assert answer.status in (403, 404, 421) and answer.body.startswith(b"<!doctype html>") and b"<h1>" in answer.body
+        assert app.ask("GET", path, **headers).json["remedy"].endswith(".")
 
 
-def test_a_ticket_opens_one_page_once_and_nothing_else(app: Served) -> None:
-    ticket = app.app.inner.ticket()
-    assert app.ask("POST", f"/tables?name=a.csv&token={ticket}", PEOPLE).status == 403
-    assert app.ask("GET", f"/?token={ticket}", Host="evil.example").status == 421
-    first = app.ask("GET", f"/?token={ticket}")
-    assert first.status == 200 and TOKEN in first.headers["set-cookie"]
-    assert app.ask("GET", f"/?token={ticket}").status == 403
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.0.0.1", "localhost"])
+def test_it_serves_the_address_that_it_listens_on(host: str, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    start = f"from r2b.app import serve; serve({host!r}, open_browser=False)"
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            address = urlsplit(process.stdout.readline().decode().split()[-1])
+            assert address.hostname == host
+            connection = http.client.HTTPConnection(host, address.port, timeout=30)
+            connection.request("GET", "/page", headers={"x-r2b-token": address.fragment.removeprefix("token=")})
+            answer = connection.getresponse()
+            assert answer.status == 200 and b"Choose a file" in answer.read()
+            connection.request("GET", "/page", headers={"x-r2b-token": address.fragment.removeprefix("token="), "Host": "127.0.0.3"})
+            assert connection.getresponse().status == 421
+            connection.close()
+        finally:
+            process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def test_no_secret_is_seen_in_how_the_browser_is_started(tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    browser = tmp_path / "browser"
+    # Notes how it was started and what it was given, as any user of the machine could see the first of the two.
+    browser.write_text(
+        f'#!/bin/sh\necho "$@" > "{tmp_path}/argv"\ncp -p "${{1#file://}}" "{tmp_path}/door"\nmv "{tmp_path}/argv" "{tmp_path}/seen"\n'
+    )
+    browser.chmod(0o755)
+    env = {**os.environ, "BROWSER": f"{browser} %s", "TMPDIR": str(scratch)}
+    start = [sys.executable, "-c", "from r2b.app import serve; serve()"]
+    with subprocess.Popen(start, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().decode().split()[-1]
+            parts, token = urlsplit(address), address.partition("token=")[2]
+            end = time.monotonic() + 30
+            while not (tmp_path / "seen").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            seen, door = (tmp_path / "seen").read_text(), tmp_path / "door"
+            assert token not in seen and seen.startswith("file://") and address in door.read_text()
+            assert door.stat().st_mode & 0o077 == 0 and next(scratch.iterdir()).stat().st_mode & 0o077 == 0
+            assert parts.port is not None
+            served = Served(None, parts.port)
+            assert served.ask("GET", "/page").status == 403 and list(scratch.rglob("*.html"))
+            assert served.ask("GET", "/page", x_r2b_token=token).status == 200
+            while list(scratch.rglob("*.html")) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert not list(scratch.rglob("*.html"))
+        finally:
+            process.send_signal(signal.SIGINT)
+        process.wait(30)
+    assert not list(scratch.iterdir())
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/app.js", "/nowhere", "/t/none"])
@@ -148,7 +201,7 @@ def test_a_bad_file_is_answered_with_a_sentence_and_a_remedy_and_leaves_nothing_
 
 def test_a_path_in_the_name_of_an_upload_is_not_kept(app: Served) -> None:
     page = app.open("../../etc/people.csv")
-    assert b"<strong>people.csv</strong>" in app.get(page).body
+    assert b"<strong>people.csv</strong>" in app.get(f"{page}/page").body
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::"])
@@ -194,10 +247,10 @@ def test_however_it_ends_nothing_is_left_on_disk(tmp_path: Path, number: signal.
         assert process.stdout is not None
         try:
             address = urlsplit(process.stdout.readline().decode().split()[-1])
-            token = address.query.removeprefix("token=")
+            token = address.fragment.removeprefix("token=")
             assert address.hostname == "127.0.0.1" and address.port is not None and len(token) >= 32
             served = Served(None, address.port)
-            assert b"people.csv" in served.ask("GET", address.path, x_r2b_token=token).body
+            assert b"people.csv" in served.ask("GET", f"{address.path}/page", x_r2b_token=token).body
             chosen = {"label": "job", "sensitive": ["sex"], "epsilon": 0.01, "form": "round"}
             assert served.ask("POST", f"{address.path}/labels", chosen, x_r2b_token=token).status == 200
             assert served.ask("POST", "/tables?name=b.csv", PEOPLE, x_r2b_token=token).status == 201

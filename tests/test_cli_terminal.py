@@ -273,7 +273,7 @@ def test_tab_offers_the_columns_of_parquet(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("manner", "wanted"), [("--json", r'\{"address": "(http://127\.0\.0\.1:\d+/\?token=[\w-]+)"\}'), ("-q", r"r2b runs at (http://\S+)")]
+    ("manner", "wanted"), [("--json", r'\{"address": "(http://127\.0\.0\.1:\d+/#token=[\w-]+)"\}'), ("-q", r"r2b runs at (http://\S+)")]
 )
 def test_serve_says_its_address_in_the_manner_asked_for_and_ends_well(folder: Path, manner: str, wanted: str) -> None:
     pytest.importorskip("uvicorn")

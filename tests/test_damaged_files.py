@@ -73,7 +73,7 @@ def test_the_app_says_that_a_file_is_damaged_and_keeps_its_tables(app: Served) -
     for content in (bent("codes"), bent("words"), whole("feather")[:-100]):
         answer = app.post("/tables?name=people.feather", content)
         assert answer.status == 400 and "people.feather" in answer.json["problem"] and "whole" in answer.json["remedy"]
-    assert app.get(page).status == 200
+    assert app.get(f"{page}/page").status == 200
 
 
 def test_a_reader_that_breaks_down_does_not_take_the_app_along(app: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_reader_that_breaks_down_does_not_take_the_app_along(app: Served, monk
     monkeypatch.setattr(parsing, "SECONDS", 1)
     answer = app.post("/tables?name=people.feather", whole("feather"))
     assert answer.status == 413 and "1 seconds" in answer.json["problem"]
-    assert app.get(page).status == 200
+    assert app.get(f"{page}/page").status == 200
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "csv"])

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from r2b.errors import MissingValueError, R2BError, WeightError
+from r2b.inputs.names import directions_kept
 
 # Errors speak of arguments and options; here there are controls.
 _SPOKEN: Sequence[tuple[str, str]] = (
@@ -45,7 +46,7 @@ def spoken(text: str) -> str:
     """
     for pattern, words in _SPOKEN:
         text = re.sub(pattern, words, text)
-    return _OURS.sub(lambda found: found[0].capitalize(), text)
+    return directions_kept(_OURS.sub(lambda found: found[0].capitalize(), text))
 
 
 # The first word where it is one of ours: names of files and columns stay as they are written.
@@ -81,6 +82,21 @@ def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 4
     return JSONResponse(content, status_code=status)
 
 
-def refusal(status: int, problem: str, remedy: str) -> Response:
-    """Answer with a refusal."""
+def refusal(status: int, problem: str, remedy: str, *, page: bool = False) -> Response:
+    """Answer with a refusal, to a person who opened an address as a page, to a script as JSON."""
+    if page:
+        from r2b.app.pages import render
+
+        return HTMLResponse(render("refused.html.j2", problem=problem, remedy=remedy), status_code=status)
     return JSONResponse({"problem": problem, "remedy": remedy, "control": "general"}, status_code=status)
+
+
+def reads_pages(method: str, accept: str) -> bool:
+    """Tell whether a request comes from the address line of a browser.
+
+    Examples
+    --------
+    >>> reads_pages("GET", "text/html,application/xhtml+xml"), reads_pages("GET", "*/*")
+    (True, False)
+    """
+    return method == "GET" and "text/html" in accept

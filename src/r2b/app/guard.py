@@ -6,14 +6,14 @@ checked on every request: the name it was sent to (DNS rebinding), the page that
 
 from __future__ import annotations
 
-import hashlib
+import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
+from threading import Event
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-from r2b.app.answers import refusal
+from r2b.app.answers import reads_pages, refusal
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -52,48 +52,53 @@ class Guard:
     ----------
     inner : ASGI application
     token : str
+        What every request must bring in a header. No cookie carries it, since browsers send cookies to every port of a machine; no
+        address does, since others can see how a browser was started.
+    host : str
+        The address that is listened on; its name is one to be called by.
+
+    Attributes
+    ----------
+    opened : threading.Event
+        Set once a page has brought the secret.
     """
 
-    def __init__(self, inner: Any, token: str) -> None:
+    def __init__(self, inner: Any, token: str, host: str = "127.0.0.1") -> None:
         self.inner, self.token = inner, token
-        self._tickets: set[str] = set()
-        # Cookies are shared by all ports of a machine: two apps at once must not overwrite each other's.
-        self.cookie = f"r2b-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
-
-    def ticket(self) -> str:
-        """Give a secret that opens one page, once: other accounts of this machine can read how a browser was started."""
-        ticket = secrets.token_urlsafe(24)
-        self._tickets.add(ticket)
-        return ticket
+        self.names = {*NAMES, host.lower()}
+        self.opened = Event()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Check a request, hand it on, and add what every answer carries."""
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        visiting = scope["method"] == "GET" and (given in self._tickets or self._same(given))
-        extra = {**_HEADERS, "set-cookie": f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"} if visiting else _HEADERS
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = [(name.encode(), value.encode("latin-1")) for name, value in extra.items()]
+                added = [(name.encode(), value.encode("latin-1")) for name, value in _HEADERS.items()]
                 message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
-        refused = _wrong_host(headers) or _wrong_page(headers, visiting) or (None if visiting or self._knows(headers) else _NO_TOKEN)
+        public = scope["method"] == "GET" and _PUBLIC.fullmatch(scope["path"]) is not None
+        known = self._same(headers.get(HEADER, ""))
+        refused = self._wrong_host(headers) or (None if public else _wrong_page(headers) or (None if known else _NO_TOKEN))
         if refused is None:
-            self._tickets.discard(given)
+            if known:
+                self.opened.set()
             await self.inner(scope, receive, send_guarded)
         else:
-            await refusal(*refused)(scope, receive, send_guarded)
+            await refusal(*refused, page=reads_pages(scope["method"], headers.get("accept", "")))(scope, receive, send_guarded)
 
-    def _knows(self, headers: dict[str, str]) -> bool:
+    def _wrong_host(self, headers: dict[str, str]) -> Refused | None:
+        host = headers.get("host", "")
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            found = None
-        return self._same(headers.get(HEADER, "")) or (found is not None and self._same(found.value))
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            name = None
+        if name in self.names:
+            return None
+        return 421, f"This app does not answer to the name {host!r}.", "Open the address that r2b serve printed."
 
     def _same(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self.token.encode())
@@ -101,25 +106,20 @@ class Guard:
 
 Refused = tuple[int, str, str]
 
-_NO_TOKEN: Refused = (403, "This request lacks the secret of this run.", "Open the address that r2b serve printed, with its token.")
+_NO_TOKEN: Refused = (
+    403,
+    "This page does not have the secret of this run: the program may have been started anew.",
+    "Open the address that r2b serve printed last.",
+)
+
+# What holds nothing of a table: the empty page, which asks for its content with the secret, and what it is made of.
+_PUBLIC = re.compile(r"/|/t/[^/]+|/assets/[^/]+")
 
 
-def _wrong_host(headers: dict[str, str]) -> Refused | None:
-    host = headers.get("host", "")
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        name = None
-    if name in NAMES:
-        return None
-    return 421, f"This app does not answer to the name {host!r}.", "Open the address that r2b serve printed."
-
-
-def _wrong_page(headers: dict[str, str], visiting: bool) -> Refused | None:
+def _wrong_page(headers: dict[str, str]) -> Refused | None:
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
     if origin is not None and origin != f"http://{headers.get('host', '')}":
         return 403, f"A page of {origin!r} sent this request.", "Open the address that r2b serve printed, and work there."
-    # Whoever has the secret in a link may follow it from anywhere; a page on another port of this machine may not ask for anything else.
-    if not visiting and site not in ("same-origin", "none"):
+    if site not in ("same-origin", "none"):
         return 403, "A page of another site sent this request.", "Open the address that r2b serve printed, and work there."
     return None

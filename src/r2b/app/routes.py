@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from r2b.app import pages
-from r2b.app.answers import fault, refusal
+from r2b.app.answers import fault, reads_pages, refusal
 from r2b.app.choice import Choice
 from r2b.app.code import code_of
 from r2b.app.guard import Guard
@@ -40,16 +40,20 @@ class App:
     token : str
     limit : int
         Largest upload, in bytes.
+    host : str
+        The address that is listened on.
     """
 
-    def __init__(self, token: str, limit: int) -> None:
+    def __init__(self, token: str, limit: int, host: str = "127.0.0.1") -> None:
         self.limit, self.store = limit, Store()
         routes = [
-            Route("/", self.start),
+            Route("/", self.shell),
+            Route("/page", self.start),
             Route("/assets/{name}", self.asset),
             Route("/tables", self.upload, methods=["POST"]),
             Route("/tables/adult", self.adult, methods=["POST"]),
-            Route("/t/{id}", self.work),
+            Route("/t/{id}", self.shell),
+            Route("/t/{id}/page", self.work),
             Route("/t/{id}/close", self.close, methods=["POST"]),
             *(
                 Route(f"/t/{{id}}/{name}", self._asking(make), methods=["POST"])
@@ -64,7 +68,7 @@ class App:
             ),
         ]
         handlers: dict[Any, Any] = {HTTPException: _http_fault, Exception: _broken}
-        self.inner = Guard(Starlette(routes=routes, exception_handlers=handlers), token)
+        self.inner = Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -73,6 +77,10 @@ class App:
     def open_file(self, path: Path) -> str:
         """Open a file of this machine and give the address of its page."""
         return f"/t/{self.store.add(read_table(path)).id}"
+
+    async def shell(self, request: Request) -> Response:
+        """Show the empty page, which asks for its content with the secret."""
+        return HTMLResponse(pages.render("shell.html.j2"))
 
     async def start(self, request: Request) -> Response:
         """Show the first page."""
@@ -201,7 +209,7 @@ def _download(content: bytes, name: str, kind: str) -> Response:
 def _http_fault(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     problem = "There is nothing at this address." if status == 404 else "This address does not take such a request."
-    return JSONResponse({"problem": problem, "remedy": "Go back to the first page.", "control": "general"}, status_code=status)
+    return refusal(status, problem, "Go back to the first page.", page=reads_pages(request.method, request.headers.get("accept", "")))
 
 
 def _broken(request: Request, error: Exception) -> Response:

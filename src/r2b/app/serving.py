@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
 from ipaddress import ip_address
 from os import PathLike, fspath
@@ -18,6 +21,12 @@ from typing import Any
 from r2b.errors import MissingExtraError, ParameterError, R2BError
 
 MAX_UPLOAD = 200  # megabytes
+
+_DOOR_SECONDS = 300  # after which a page that was not opened will not be
+_DOOR = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>r2b</title><meta name="referrer" content="no-referrer"></head>
+<body><p>r2b runs at <a href="{address}">this address</a>.</p><script>location.replace("{address}")</script></body></html>
+"""
 
 _NEEDED = ("starlette", "uvicorn", "jinja2")
 
@@ -33,13 +42,14 @@ def serve(
 ) -> None:
     """Serve the app until it is asked to stop (Ctrl-C).
 
-    It listens on this machine alone. Every request needs the secret that is part of the address, which is printed. Tables are kept in
-    memory, nothing is written to disk, and nothing is sent elsewhere.
+    It listens on this machine alone. Every request needs a secret, which is the end of the address that is printed. A browser that is
+    started gets it from a file that only this user can read, and that is gone once the page is open: others can see how it was started.
+    Tables are kept in memory, and nothing is sent elsewhere.
 
     Parameters
     ----------
     host : str
-        An address of this machine that others cannot reach: "127.0.0.1", "localhost" or "::1".
+        An address of this machine that others cannot reach: "127.0.0.1" or another of its kind, "localhost" or "::1".
     port : int
         0 takes one that is free.
     path : path-like, optional
@@ -61,30 +71,42 @@ def serve(
     """
     _refuse_reachable(host)
     token = secrets.token_urlsafe(24)
-    app = create_app(token, max_upload=max_upload)
+    app = create_app(token, max_upload=max_upload, host=host)
     page = "/" if path is None else _opened(app, Path(fspath(path)))
-    with _bound(host, port) as sock:
+    with _bound(host, port) as sock, tempfile.TemporaryDirectory(prefix="r2b-") if open_browser else nullcontext("") as folder:
         name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{sock.getsockname()[1]}{page}?token="
+        address = f"http://{name}:{sock.getsockname()[1]}{page}#token={token}"
         try:
-            (announce or _printed)(f"{address}{token}")
+            (announce or _printed)(address)
             if open_browser:
                 # Beside the server: a browser in the terminal does not come back before it is left.
-                threading.Thread(target=webbrowser.open, args=(address + app.inner.ticket(),), daemon=True).start()
+                threading.Thread(target=_open_browser, args=(address, folder, app.inner.opened), daemon=True).start()
             _run(app, sock)
         except KeyboardInterrupt:
             print("\nStopped. Nothing was kept.", file=sys.stderr)
 
 
-def create_app(token: str, *, max_upload: float = MAX_UPLOAD) -> Any:
+def _open_browser(address: str, folder: str, opened: threading.Event) -> None:
+    """Open a file that leads to the address: what a browser is started with can be read by every user of the machine."""
+    door = Path(folder) / "open.html"
+    with open(os.open(door, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(_DOOR.format(address=address))
+    webbrowser.open(door.as_uri())
+    opened.wait(_DOOR_SECONDS)
+    door.unlink(missing_ok=True)
+
+
+def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0.0.1") -> Any:
     """Make the app as an ASGI application, for a server of your own; ``app.open_file(path)`` opens a table and gives its page.
 
     Parameters
     ----------
     token : str
-        What every request must know.
+        What every request must bring in the header X-R2B-Token; a page takes it from the end of its address, ``/#token=...``.
     max_upload : float
         Largest file that is taken, in megabytes.
+    host : str
+        The address that your server listens on.
 
     Raises
     ------
@@ -106,7 +128,7 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD) -> Any:
         raise ParameterError(f"max_upload is {max_upload!r}.", remedy="Pass a size in megabytes, such as 200.", max_upload=max_upload)
     from r2b.app.routes import App
 
-    return App(token, int(max_upload * 1e6))
+    return App(token, int(max_upload * 1e6), host)
 
 
 def _opened(app: Any, path: Path) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from r2b.inputs.names import directions_kept
 from r2b.report import views, words
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~$^-])")
@@ -45,7 +46,7 @@ def text(value: Any) -> str:
     >>> text("<img src=x>|a_b")
     '&lt;img src=x&gt;\\|a\\_b'
     """
-    one_line = " ".join(str(value).split())
+    one_line = " ".join(directions_kept(str(value)).split())
     entities = one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # A hyphen, plus, dot or hash only means something where a line starts; names stand inside lines, but a table cell is one of its own.
     return _MARKS.sub(lambda mark: mark[0] if mark[0] in "-+#!()" and not entities.startswith(mark[0]) else f"\\{mark[0]}", entities)
@@ -65,7 +66,7 @@ def _who(facts: dict[str, Any]) -> list[str]:
     parts = ["## Who gets which label", "Shares in percent, and in brackets the distance from all rows in points."]
     for each in maps:
         shown = each["table"]
-        names = [f"{column['name']} ({column['note']})" for column in shown["columns"]]
+        names = [f"{words.isolated(column['name'])} ({column['note']})" for column in shown["columns"]]
         rows = [_row(row, shown["corner"]) for row in shown["rows"]]
         parts += [f"### {text(each['family'])}", table([shown["corner"], shown["measure"], shown["all"], *names], rows)]
         if shown["classes"] < shown["all_classes"] or shown["groups"] < shown["all_groups"]:

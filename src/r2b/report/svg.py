@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from r2b.inputs.names import directions_kept, directions_shown
 from r2b.report.words import MINUS, isolated, moved, percent, points
 
 Place = tuple[float, float]
@@ -24,9 +25,13 @@ def tag(name: str, content: Any = "", **attributes: Any) -> Markup:
     """Write an element; names of attributes use underscores for hyphens, and values are escaped."""
     # Escaped one by one and joined as text: Markup's own formatting takes several times as long, and pages have thousands of elements.
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items() if value is not None
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_plain(_short(value)))}"' for key, value in attributes.items() if value is not None
     )
-    return Markup(f"<{name}{written}>{escape(content)}</{name}>")
+    return Markup(f"<{name}{written}>{escape(_plain(content))}</{name}>")
+
+
+def _plain(value: Any) -> Any:
+    return directions_kept(value) if type(value) is str else value
 
 
 def _short(value: Any) -> Any:
@@ -91,7 +96,7 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
     """Draw which labels of a group leave which class for which; those that stay are not drawn."""
     moves: list[Move] = [(int(old), int(new), float(weight)) for old, new, weight in entry["summary"]]
     left, right = _side(moves, 0), _side(moves, 1)
-    names = {k: _OTHERS if k < 0 else str(classes[k]) for k in (*left, *right)}
+    names = {k: _OTHERS if k < 0 else directions_shown(str(classes[k])) for k in (*left, *right)}
     total, tall = sum(weight for _, _, weight in moves), 180.0
     height = max(sum(_slots(side, total, tall)) for side in (left, right)) + 12.0
     olds, news = _stacked(left, total, height, tall), _stacked(right, total, height, tall)

@@ -6,10 +6,12 @@ import math
 import re
 from typing import Any
 
+from r2b.inputs.names import directions_shown
+
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]")
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
 
 BOUNDS = {
@@ -113,8 +115,11 @@ def epsilon(values: list[Any]) -> str:
 
 
 def isolated(name: Any) -> str:
-    """Keep a name that is written from right to left to itself: numbers and signs beside it would change places with it."""
-    text = str(name)
+    """Keep a name that is written from right to left to itself: numbers and signs beside it would change places with it.
+
+    Characters in it that turn the direction of text are shown, not obeyed.
+    """
+    text = directions_shown(str(name))
     return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}" if _RIGHT_TO_LEFT.search(text) else text
 
 

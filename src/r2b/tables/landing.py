@@ -62,7 +62,7 @@ class Landing:
         Raises
         ------
         ParameterError
-            It is there already, is the file that is read, or has no folder.
+            It is there already, is the file that is read, has no folder, or is a link that leads nowhere.
         """
         target = Path(os.path.normpath(path)) if folder else Path(path)
         if any(_same(target, Path(each)) for each in self.keep):
@@ -74,6 +74,13 @@ class Landing:
             raise ParameterError(f"{path} is a folder.", remedy="Pass the name of a file in it.", path=str(path))
         if not target.parent.is_dir():
             raise ParameterError(f"There is no folder {str(target.parent)!r}.", remedy="Make it first, or write elsewhere.", path=str(path))
+        if target.is_symlink() and not target.exists() and not self.force:
+            raise ParameterError(
+                f"{path} is a link to {os.path.realpath(path)}, which is not there.",
+                remedy="Write to another name, or make the file that the link names with --force.",
+                path=str(path),
+                target=os.path.realpath(path),
+            )
         if target.exists() and not self.force and not is_device(target):
             raise _exists(path)
         if folder and target.exists():

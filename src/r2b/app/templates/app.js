@@ -2,7 +2,19 @@
 // Pages are made by the server. This script sends what is chosen, puts the parts that come back in their places, and fetches downloads.
 const by = id => document.getElementById(id);
 
-if (location.search.includes("token=")) history.replaceState(null, "", location.pathname); // the secret is in a cookie by now
+// The secret comes at the end of the address, which no server is told, and stays with this window and this port.
+const SECRET = "r2b-token";
+
+function keepSecret() {
+  const given = /^#token=(.+)$/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem(SECRET, given[1]);
+    history.replaceState(null, "", location.pathname);
+  }
+  return Boolean(given);
+}
+
+const signed = (headers = {}) => ({ ...headers, "x-r2b-token": sessionStorage.getItem(SECRET) || "" });
 
 class Fault extends Error {
   constructor(said) { super(said.problem); this.said = said; }
@@ -11,7 +23,7 @@ class Fault extends Error {
 async function ask(address, options = {}) {
   let answer;
   try {
-    answer = await fetch(address, { method: "POST", ...options });
+    answer = await fetch(address, { method: "POST", ...options, headers: signed(options.headers) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Fault({ problem: "The app does not answer.", remedy: "It may have been stopped: look at its terminal, and start it again.", control: "general" });
@@ -236,5 +248,41 @@ function workPage(form) {
   refresh();
 }
 
-if (by("open")) startPage(by("open"));
-if (by("choice")) workPage(by("choice"));
+// The page that the server gives to everyone is empty: its content is asked for with the secret.
+async function load(typed = false) {
+  let answer;
+  try {
+    answer = await fetch(`${location.pathname.replace(/\/$/, "")}/page`, { headers: signed() });
+  } catch {
+    return lock("The program does not answer.", "It may have been stopped: look at its terminal, and start it again.");
+  }
+  if (answer.status === 403 && !sessionStorage.getItem(SECRET)) return lock("This page needs the secret of the program.", "It is at the end of the address that r2b serve printed.");
+  if (answer.status === 403 && typed) return lock("This is not the secret of this run.", "It stands after token= in the address that r2b serve printed last.");
+  if (!(answer.headers.get("content-type") || "").startsWith("text/html")) {
+    const said = await answer.json().catch(() => ({ problem: `The program answered ${answer.status}.`, remedy: "Load the page again." }));
+    return lock(answer.status === 403 ? "The program was started anew." : said.problem,
+      answer.status === 403 ? "This page belongs to a run before, whose tables are gone. Open the address that r2b serve printed last." : said.remedy);
+  }
+  const made = new DOMParser().parseFromString(await answer.text(), "text/html"); // made by the server, which escapes every value
+  document.title = made.title;
+  document.body.replaceChildren(...made.body.childNodes);
+  if (by("open")) startPage(by("open"));
+  if (by("choice")) workPage(by("choice"));
+}
+
+function lock(title, why) {
+  by("locked").hidden = false;
+  by("locked-title").textContent = title;
+  by("locked-why").textContent = why;
+}
+
+by("unlock")?.addEventListener("submit", event => {
+  event.preventDefault();
+  sessionStorage.setItem(SECRET, by("secret").value.split("token=").pop().trim());
+  load(true);
+});
+addEventListener("hashchange", () => { if (keepSecret()) location.reload(); });
+if (by("locked")) {
+  keepSecret();
+  load();
+}
