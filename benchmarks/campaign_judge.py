@@ -71,7 +71,7 @@ def project(rows: Floats) -> Floats:
     counts = np.arange(1, rows.shape[1] + 1)
     last = (falling * counts > sums).sum(axis=1) - 1
     level = np.take_along_axis(sums, last[:, None], axis=1) / (last[:, None] + 1)
-    return np.maximum(rows - level, 0.0)
+    return np.asarray(np.maximum(rows - level, 0.0))
 
 
 def _violation(bound: str, means: Floats, weight: Floats, epsilon: float, target: Floats | None) -> float:

@@ -205,3 +205,17 @@ def test_another_epsilon_keeps_the_shape(kind):
     assert other.epsilon.tolist() == [0.0, np.inf]
     if kind in ("target", "moments"):
         np.testing.assert_array_equal(other.target, bound.target)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, np.inf])
+def test_two_groups_project_in_closed_form_as_three_do_by_their_kinks(epsilon):
+    """A group cut in two equal halves changes nothing, but three groups go another way than two."""
+    rng = np.random.default_rng(0)
+    means, weight = rng.random((2, 200)), np.array([0.3, 0.7])
+    means[1, :20] = means[0, :20] + (epsilon if np.isfinite(epsilon) else 0.0)  # at the border of the bound, and equal
+    bound = RangeBound(np.where(np.arange(200) % 7, epsilon, 0.2))
+    two = bound.project(means, weight)
+    three = bound.project(means[[0, 0, 1]], np.array([0.15, 0.15, 0.7]))
+    assert np.abs(two.means - three.means[[0, 2]]).max() <= 1e-15
+    away = np.abs(np.ptp(means, axis=0) - bound.epsilon) > 1e-12
+    assert np.array_equal(two.clipped[:, away], three.clipped[[0, 2]][:, away])

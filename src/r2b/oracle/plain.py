@@ -53,23 +53,38 @@ def walk(
         totals[0] += own @ np.einsum("ik,ik->i", x, 0.5 * lam * x - shifted)
         _add_by_group(sums, mine, x * own[:, None])
         if curvature.size:
-            support = (x > 0).astype(np.float64)
-            _add_by_group(np.einsum("skk->sk", curvature), mine, support * own[:, None])
-            scaled = support * (own / support.sum(axis=1))[:, None]
-            for group in np.flatnonzero(np.bincount(mine, minlength=len(prices))):
-                here = mine == group
-                curvature[group] -= scaled[here].T @ support[here]
+            _add_curvature(curvature, mine, (x > 0).astype(np.float64), own)
+
+
+def _add_curvature(curvature: Floats, groups: Array, support: Floats, weight: Floats) -> None:
+    order, first = _runs(groups)
+    if order is not None:
+        groups, support, weight = groups[order], support[order], weight[order]
+    scaled = support * (weight / support.sum(axis=1))[:, None]
+    ends = [*first[1:].tolist(), len(groups)]
+    for group, start, stop in zip(groups[first].tolist(), first.tolist(), ends, strict=True):
+        here = support[start:stop]
+        curvature[group] -= scaled[start:stop].T @ here
+        curvature[group].flat[:: here.shape[1] + 1] += weight[start:stop] @ here
 
 
 def _add_by_group(sums: Floats, groups: Array, rows: Floats) -> None:
     """Add rows to the sums of their groups; rows that come ordered by group are not moved."""
+    order, first = _runs(groups)
+    if order is not None:
+        groups, rows = groups[order], rows[order]
+    sums[groups[first]] += np.add.reduceat(rows, first, axis=0)
+
+
+def _runs(groups: Array) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+    """Give the order that puts rows of a group beside each other, None where they are, and the first place of each group in it."""
+    order = None
     if (groups[1:] < groups[:-1]).any():
         order = np.argsort(groups, kind="stable")
-        groups, rows = groups[order], rows[order]
+        groups = groups[order]
     new = np.ones(len(groups), dtype=bool)
     np.not_equal(groups[1:], groups[:-1], out=new[1:])
-    first = np.flatnonzero(new)
-    sums[groups[first]] += np.add.reduceat(rows, first, axis=0)
+    return order, new.nonzero()[0]
 
 
 def answer(labels: Array, groups: Array, prices: Floats, lam: float, levels: Floats, out: Array) -> None:

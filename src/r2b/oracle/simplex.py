@@ -21,10 +21,13 @@ def thresholds(rows: Floats) -> Floats:
     """
     # Measured from the largest entry, sums stay of the size of the answer and no digits are lost on rows far from the simplex.
     top = rows.max(axis=1)
-    falling = np.sort(top[:, None] - rows, axis=1)
+    falling = top[:, None] - rows
+    falling.sort(axis=1)
     np.negative(falling, out=falling)
-    levels = (np.cumsum(falling, axis=1) - 1.0) / np.arange(1, rows.shape[1] + 1)
-    support = np.maximum((falling > levels).sum(axis=1), 1)
+    levels = falling.cumsum(axis=1)
+    levels -= 1.0
+    levels /= np.arange(1, rows.shape[1] + 1)
+    support = np.count_nonzero(falling > levels, axis=1)  # the largest entry is always above
     answer: Floats = top + levels[np.arange(len(rows)), support - 1]
     return answer
 
@@ -38,5 +41,5 @@ def project(rows: Floats) -> Floats:
     array([[0.5 , 0.5 , 0.  ],
            [0.65, 0.35, 0.  ]])
     """
-    out: Floats = np.maximum(rows - thresholds(rows)[:, None], 0.0)
-    return out
+    out: Floats = rows - thresholds(rows)[:, None]
+    return np.maximum(out, 0.0, out=out)

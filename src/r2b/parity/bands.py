@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -40,6 +41,10 @@ class RangeBound:
     kind: ClassVar[str] = "range"
     epsilon: Floats
 
+    @cached_property
+    def _all_bounded(self) -> bool:
+        return bool(np.isfinite(self.epsilon).all())
+
     @classmethod
     def of(cls, epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, largest: float = np.inf) -> RangeBound:
         """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
@@ -64,8 +69,10 @@ class RangeBound:
 
     def support(self, prices: Floats, weight: Floats) -> float:
         """Value of the support function at prices with ``sum_s W_s nu_sk = 0``: ``sum_k eps_k / 2 * sum_s W_s |nu_sk|``."""
-        finite = np.isfinite(self.epsilon)
         charge = weight @ np.abs(prices)
+        if self._all_bounded:
+            return float(0.5 * (self.epsilon @ charge))
+        finite = np.isfinite(self.epsilon)
         return float(0.5 * (self.epsilon[finite] @ charge[finite]))
 
     def most(self, prices: Floats, weight: Floats) -> float:
@@ -80,13 +87,12 @@ class RangeBound:
         That balance is piecewise linear and decreasing in c, so its values at its 2R kinks tell between which two it is 0.
         """
         level = self._levels(means, weight)
+        upper = level + self.epsilon
         equal = self.epsilon == 0
-        inside = np.ptp(means, axis=0) <= self.epsilon
-        above = means > level + self.epsilon
-        below = means < level
-        clipped = (above | below | equal) & ~(inside & ~equal)
-        top = np.where(above, level + self.epsilon, level)
-        return Projected(np.where(clipped, top, means), clipped, np.ones_like(means))
+        inside = means.max(axis=0) - means.min(axis=0) <= self.epsilon
+        above = means > upper
+        clipped = (above | (means < level) | equal) & (~inside | equal)
+        return Projected(np.where(clipped, np.where(above, upper, level), means), clipped, np.ones(means.shape))
 
     def derivative(self, at: Projected, weight: Floats) -> Floats:
         """Give the derivative of the projection there."""
@@ -99,14 +105,17 @@ class RangeBound:
 
     def _levels(self, means: Floats, weight: Floats) -> Floats:
         eps = self.epsilon
-        if not np.isfinite(eps).all():
+        if not self._all_bounded:
             eps = np.where(np.isfinite(eps), eps, 2.0 + 2.0 * np.abs(means).max(initial=0.0))
-        middle = _middle_of_few(means, weight, eps) if len(means) <= _FEW_GROUPS else _middle_of_many(means, weight, eps)
+        if len(means) == 2:
+            middle = 0.5 * (means[0] + means[1] - eps)  # between the lower mean and the higher less epsilon, in whichever order
+        else:
+            middle = _middle_of_few(means, weight, eps) if len(means) <= _FEW_GROUPS else _middle_of_many(means, weight, eps)
         # Which values are cut is now known; the level that balances them is computed afresh, free of the sums' rounding.
         above, below = means > middle + eps, means < middle
         cut = weight @ (above | below)
-        total = weight @ (np.where(above, means - eps, 0.0) + np.where(below, means, 0.0))
-        level: Floats = np.where(cut > 0, total / np.where(cut > 0, cut, 1.0), middle)
+        total = weight @ np.where(above, means - eps, np.where(below, means, 0.0))
+        level: Floats = np.divide(total, cut, out=middle, where=cut > 0)
         return level
 
 

@@ -20,6 +20,7 @@ from r2b.lanes import in_order, parts_of
 Floats = NDArray[np.float64]
 
 _REFINEMENTS = 2
+_ROUNDING = 1e-15  # of the right-hand side: where nothing is left to refine
 _SPREAD = 100  # classes from which the block of one group is work enough for a thread
 
 
@@ -83,10 +84,16 @@ class LevelSystem:
     def solve_with_levels(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         """Return d and l."""
         d, levels = self._solve(right, balance)
+        enough = _ROUNDING * max(float(np.abs(right).max()), float(np.abs(balance).max()))
         # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
         for _ in range(_REFINEMENTS):
             missing = balance - self._added(d) - (0.0 if self.corner is None else self.corner * levels)
-            more, lift = self._solve(right + self._sloped(levels) - products(self.blocks, d), missing)
+            rest = right + self._sloped(levels) - products(self.blocks, d)
+            if not self.all_free:
+                rest, missing = np.where(self.free, rest, 0.0), np.where(self.unused, 0.0, missing)
+            if np.abs(rest).max() <= enough and np.abs(missing).max() <= enough:
+                break
+            more, lift = self._solve(rest, missing)
             d, levels = d + more, levels + lift
         return d, levels
 
