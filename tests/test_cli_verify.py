@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cli_calls import Shell, csv_of, people
 
+from r2b.cli.claims import IN_FILE
 from r2b.cli.record import fingerprint
 from r2b.tables import read_table
 
@@ -66,7 +67,7 @@ def test_an_untouched_output_is_verified(shell: Shell, form: str) -> None:
     debiased(shell, form)
     assert failing(shell) == set()
     done = shell("verify", "fair.csv")
-    assert done.out.startswith(f"Verified: fair.csv, {form}\n  ok    ")
+    assert done.out.startswith(f"Verified: fair.csv, {form}\n  label             job\n  sensitive         sex\n")
     assert shell("verify", "fair.csv", "-q").out == ""
 
 
@@ -75,7 +76,7 @@ def test_one_edited_class_fails_even_with_new_checksums(shell: Shell, form: str)
     debiased(shell, form)
     old = read_table("fair.csv").columns(["job_fair"])["job_fair"][17]
     edited("job_fair", 17, "clerk" if old == "boss" else "boss")
-    assert failing(shell) == {"labels are those that were written", "labels follow from the prices"}
+    assert failing(shell) >= {"labels are those that were written", "labels follow from the prices", IN_FILE}
     with_new_checksums()
     assert "labels follow from the prices" in failing(shell)
     assert "NOT VERIFIED" in shell("verify", "fair.csv", "-q").out
@@ -92,7 +93,7 @@ def test_one_edited_probability_fails_however_small_the_edit(shell: Shell) -> No
     with_new_checksums()
     assert "labels follow from the prices" in failing(shell)
     edited(names[0], row, "99")
-    assert {"labels are on the simplex", "parity is what was asked for"} <= failing(shell)
+    assert {"labels are on the simplex", "labels meet the bound"} <= failing(shell)
     edited(names[0], row, "much")
     assert "labels are probabilities" in failing(shell)
 
@@ -119,7 +120,7 @@ def test_an_edited_datum_fails_even_with_new_checksums(shell: Shell, form: str) 
     edited("sex", 5, "m" if old == "f" else "f")
     assert "data are those that were debiased" in failing(shell)
     with_new_checksums()
-    assert failing(shell) >= {"no labels in parity are closer"}
+    assert failing(shell) >= {f"no {'labels' if form == 'soft' else 'probabilities'} in parity are closer"}
 
 
 def test_a_row_too_few_fails(shell: Shell) -> None:
@@ -141,7 +142,7 @@ def test_edited_prices_fail(shell: Shell) -> None:
 @pytest.mark.parametrize("claimed", [0.0, 0.2])
 def test_an_epsilon_that_was_not_asked_for_fails(shell: Shell, claimed: float) -> None:
     debiased(shell, "soft")
-    wanted = "parity is what was asked for" if claimed == 0 else "no labels in parity are closer"
+    wanted = "labels meet the bound" if claimed == 0 else "no labels in parity are closer"
     assert wanted in failing(shell, "--epsilon", str(claimed))
 
     def change(content: dict[str, Any]) -> None:
@@ -161,7 +162,7 @@ def test_stored_measurements_are_not_believed(shell: Shell) -> None:
         content.update(status=good["status"], residual=good["residual"], certificate=good["certificate"])
 
     certificate(change)
-    assert "parity is what was asked for" in failing(shell)
+    assert "labels meet the bound" in failing(shell)
 
 
 def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell) -> None:
@@ -180,20 +181,13 @@ def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell)
     assert shell(*words, "--data", "reversed.csv").code == 1
 
 
-def test_a_draw_of_another_numpy_is_judged_by_what_it_promised(shell: Shell) -> None:
+def test_labels_of_another_seed_are_not_those_of_this_one(shell: Shell) -> None:
     debiased(shell, "round")
     record = Path("fair.csv.r2b.json")
     assert shell("debias", "people.csv", *ASK, "--as", "round", "--random-state", 5, "-o", "other.csv", "-q").code == 0
     record.write_text(Path("other.csv.r2b.json").read_text().replace('"random_state": 5', '"random_state": 0'))
     Path("fair.csv").write_bytes(Path("other.csv").read_bytes())
-    assert failing(shell) == {"labels follow from the prices"}
-
-    def change(content: dict[str, Any]) -> None:
-        content["file"]["numpy"] = "1.0"
-
-    certificate(change)
-    assert failing(shell) == set()
-    assert "so they prove nothing" in shell("verify", "fair.csv").out
+    assert "labels follow from the prices" in failing(shell)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "r2b-solution", "version": 99}'])

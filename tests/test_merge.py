@@ -73,7 +73,7 @@ def test_a_collision_of_hashes_merges_nothing_wrong(monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.dirichlet(np.ones(3), 50)
     data = read(np.concatenate([y, y]), sensitive_features=np.arange(100) % 2)
-    monkeypatch.setattr(room, "_row_hashes", lambda matrix, groups: np.zeros(len(matrix), np.uint64))
+    monkeypatch.setattr(room, "row_hashes", lambda matrix, groups: np.zeros(len(matrix), np.uint64))
     rows = merge(data, "always")
     assert len(rows.labels) == 100 and np.array_equal(rows.labels, data.labels.matrix)
     assert rows.group_weight.tolist() == [50, 50]

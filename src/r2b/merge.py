@@ -258,11 +258,12 @@ def _repeats(dataset: Dataset) -> bool:
     step = max(dataset.n_rows // _PROBE_ROWS, 1)
     matrix = dataset.labels.matrix
     assert matrix is not None
-    probe = _row_hashes(matrix[::step], dataset.groups.codes[::step])
+    probe = row_hashes(matrix[::step], dataset.groups.codes[::step])
     return len(np.unique(probe)) <= _REPEATED * len(probe)
 
 
-def _row_hashes(matrix: Array, groups: Array) -> NDArray[np.uint64]:
+def row_hashes(matrix: Array, groups: Array) -> NDArray[np.uint64]:
+    """Give a number for each row of labels and its cell, the same for equal rows."""
     # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates: rows are compared before merging.
     odd = np.random.default_rng(0x5EED).integers(0, 2**63, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     word = np.uint64 if matrix.dtype.itemsize == 8 else np.uint32
@@ -280,7 +281,7 @@ def _row_hashes(matrix: Array, groups: Array) -> NDArray[np.uint64]:
 def _merge_matrix(dataset: Dataset) -> Rows:
     matrix, codes = dataset.labels.matrix, dataset.groups.codes
     assert matrix is not None
-    hashes = _row_hashes(matrix, codes)
+    hashes = row_hashes(matrix, codes)
     _, first, row_of = np.unique(hashes, return_index=True, return_inverse=True)
     # First appearance decides the order, so that the merged rows do not depend on the hash.
     rank = np.argsort(first, kind="stable")

@@ -23,6 +23,8 @@ from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
 from r2b.cli.stream_debias import Wanted, debias_stream
 from r2b.cli.streams import streams
 from r2b.errors import NotSolvedWarning, ParameterError
+from r2b.solution.realised import Realised
+from r2b.solution.text import account
 from r2b.tables import Landing, Table, encode_table, read_table
 from r2b.tables.formats import Format, format_for
 from r2b.tables.landing import is_device
@@ -136,8 +138,8 @@ def debias_command(
             _refuse_twice(paths)
             made = debias_stream(landing, wanted, given)
             landing.land()
-        _tell(made[0], form, made[1], paths, as_json=as_json, quiet=quiet)
-        return DONE if made[0].status.ok else NOT_REACHED
+        _tell(made.fair, form, made.names, made.realised, paths, as_json=as_json, quiet=quiet)
+        return DONE if made.fair.status.ok else NOT_REACHED
     with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
         _check(landing, paths)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
@@ -155,14 +157,16 @@ def debias_command(
             fair = _solved(arguments, given, quiet=quiet or as_json)
         keys = table.columns(keyed) if keyed else {}
         new = new_columns(fair, form, new_names(form, new_column, selection, fair.classes.tolist()), random_state, keys)
+        found = fair.realised(new.columns[next(iter(new.columns))]) if form in ("round", "sample") else None
         content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist())
         if proof is not None:
             asked = {name: value for name, value in given.items() if name not in (*_SOLVING, "costs")}
             reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
             marks = {"data": fingerprint(table.columns(selection.used)), "labels": fingerprint(new.columns)}
             record = Record(
-                selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line(), key=keyed
-            )
+                selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line(),
+                key=keyed, realised=None if found is None else found.to_json(),
+            )  # fmt: skip
             landing.write(proof, record.encoded(fair))
         draws = {"random_state": random_state}
         land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws)
@@ -171,7 +175,7 @@ def debias_command(
         else:
             landing.write(output, content)  # last: where the output is there, so is everything that belongs to it
         landing.land()
-    _tell(fair, form, tuple(new.columns), paths, as_json=as_json, quiet=quiet)
+    _tell(fair, form, tuple(new.columns), found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
 
 
@@ -211,20 +215,34 @@ def _to_standard_output(content: bytes) -> None:
     stream.flush()
 
 
-def _tell(fair: r2b.FairLabels, form: str, new: tuple[str, ...], paths: dict[str, str | None], *, as_json: bool, quiet: bool) -> None:
+def _tell(
+    fair: r2b.FairLabels,
+    form: str,
+    new: tuple[str, ...],
+    found: Realised | None,
+    paths: dict[str, str | None],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     written = {name: path for name, path in paths.items() if path is not None}
     if as_json:
         status = {"status": fair.status.value, "ok": fair.status.ok, "advice": fair.status.advice}
         made = {"form": form, "columns": list(new), "files": written, "classes": fair.classes, "groups": fair.groups}
-        numbers = {name: getattr(fair.certificate, name) for name in _NUMBERS}
-        say_json({**status, **made, **numbers, "certificate": fair.certificate.to_json()})
+        proof = fair.certificate
+        numbers = {name: getattr(proof, name) for name in _NUMBERS}
+        # What is said of the labels is said of those in the file; the distributions they come from stand beside it.
+        held = {"parity": proof.parity, "excess": proof.excess}
+        numbers |= held if found is None else {"parity": found.parity, "excess": found.excess}
+        realised = None if found is None else found.to_json()
+        say_json({**status, **made, **numbers, "probabilities": held, "realised": realised, "certificate": proof.to_json()})
         return
     err = paths["output"] == "-"
     if not fair.status.ok:
         click.echo(f"Parity was not reached ({fair.status.value}). {as_options(fair.status.advice)}", err=True)
     if quiet or (err and not sys.stderr.isatty()):
         return
-    say(str(fair).replace(fair.status.advice, as_options(fair.status.advice)), err=err)
+    say(account(fair, None if found is None else (form, found)).replace(fair.status.advice, as_options(fair.status.advice)), err=err)
     click.echo(f"  form              {form}: {', '.join(map(one_line, new[:4]))}{', ...' if len(new) > 4 else ''}", err=err)
     for name, path in written.items():
         click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)

@@ -14,39 +14,27 @@ from numpy.typing import NDArray
 
 from r2b import FairLabels
 from r2b.certificate import PROVEN
+from r2b.cli.claims import Check, Verification, realised_check, stated
 from r2b.cli.labelling import drawn
 from r2b.cli.record import Record, fingerprint
 from r2b.errors import ParameterError, R2BError
-from r2b.inputs.attributes import CATEGORICAL
+from r2b.inputs.labels import Labels
 from r2b.inputs.probabilities import TOLERANCE
 from r2b.job import Job
+from r2b.merge import cell_sums
 from r2b.parity import Parity
 from r2b.questions.opening import job_of
+from r2b.solution.realised import Realised, realised
 from r2b.tables import Table
 from r2b.tables.plain import as_matrix, as_numbers, as_text, listed
 
 Floats = NDArray[np.float64]
 
+DRAWN = "labels follow from the prices"
 _BLOCK = 65_536
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    name : str
-    ok : bool
-    found : str
-    """
-
-    name: str
-    ok: bool
-    found: str
-
-
-def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> list[Check]:
+def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> Verification:
     """Check labels in a table against their source, which may be the same table."""
     selection = record.selection
     if source is table and (gone := [name for name in selection.used if name not in table]):
@@ -61,23 +49,29 @@ def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> li
         there, first = np.unique(rows, return_index=True)
         checks = [same("rows are as many as were debiased", len(there), record.n_rows)]
         if source is table:
+            checks.append(_copies(columns, rows, first))
             columns = {name: _taken(column, first) for name, column in columns.items()}
     else:
         checks = [same("rows are as many as were debiased", source.n_rows, record.n_rows)]
-    if not checks[0].ok or (rows is not None and (rows.min() < 0 or rows.max() >= record.n_rows)):
-        return checks if not checks[0].ok else [replace(checks[0], ok=False, found="a row number that was not debiased")]
+    if not all(check.ok for check in checks) or (rows is not None and (rows.min() < 0 or rows.max() >= record.n_rows)):
+        return Verification(
+            checks if not all(check.ok for check in checks) else [replace(checks[0], ok=False, found="a row number that was not debiased")]
+        )
     checks.append(alike("data are those that were debiased", fingerprint(columns), record.fingerprints["data"]))
     checks.append(alike("labels are those that were written", fingerprint(made), record.fingerprints["labels"]))
     try:
         arguments = _as_fitted(selection.arguments(source, columns), fair)
         job = job_of(arguments.pop("y"), {**arguments, **record.options, "costs": fair.costs})
     except R2BError as error:
-        return [*checks, Check("data can be read as they were", False, error.problem)]
+        return Verification([*checks, Check("data can be read as they were", False, error.problem)])
     known = [job.families.names.tolist() == fair.groups.tolist(), job.dataset.schema.classes.values.tolist() == fair.classes.tolist()]
     checks.append(Check("classes and groups are the same", all(known), f"{len(fair.classes)} classes, {len(fair.groups)} groups"))
     if not all(known):
-        return checks
-    return checks + _of_labels(Evidence(job, replace(fair, dataset=job.dataset)), record, made, table, rows)
+        return Verification(checks)
+    proof = job.certify(fair)
+    checks.append(stated(fair, proof, job.families, job.schema, job.problem(job.parity).lam))
+    found, realised_ = _of_labels(Evidence(job, replace(fair, dataset=job.dataset)), record, made, table, rows)
+    return Verification(checks + found, proof.parity_before, proof.parity, realised_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +102,12 @@ class Evidence:
         sums = np.column_stack([np.bincount(cells, weight * column, minlength=len(share)) for column in x.T])
         return self.job.parity.means(np.divide(sums, share[:, None], out=np.zeros_like(sums), where=share[:, None] > 0))
 
+    def realised(self, codes: NDArray[Any]) -> Realised:
+        """Measure one class per row."""
+        data, job = self.job.dataset, self.job
+        weight, sums = cell_sums(Labels(data.labels.vocabulary, codes=codes), data.groups, data.weight)
+        return realised(job.families, self.fair.certificate, data.groups, sums, weight)
+
     def before(self) -> Floats:
         """Give the labels that came in, as a matrix."""
         labels = self.job.dataset.labels
@@ -129,7 +129,9 @@ class Evidence:
         return (slack + parity.support(prices) - parity.product(prices, means)) / size
 
 
-def _of_labels(evidence: Evidence, record: Record, made: dict[str, Any], table: Table, rows: NDArray[np.int64] | None) -> list[Check]:
+def _of_labels(
+    evidence: Evidence, record: Record, made: dict[str, Any], table: Table, rows: NDArray[np.int64] | None
+) -> tuple[list[Check], Realised | None]:
     expected = np.asarray(evidence.fair.soft_labels, dtype=np.float64)
     if record.form in ("round", "sample"):
         table.check(record.key, "the key in the certificate")
@@ -142,10 +144,10 @@ def _of_labels(evidence: Evidence, record: Record, made: dict[str, Any], table: 
         else:
             x, checks = _gathered(evidence, made, record, table, rows, expected)
     except R2BError as error:
-        return [Check("labels are probabilities", False, error.problem)]
+        return [Check("labels are probabilities", False, error.problem)], None
     except KeyError as error:
-        return [Check("labels are classes", False, f"{error.args[0]!r} is none")]
-    return checks + of_soft(evidence, x, expected)
+        return [Check("labels are classes", False, f"{error.args[0]!r} is none")], None
+    return checks + of_soft(evidence, x, expected), None
 
 
 def of_soft(evidence: Evidence, x: Floats, expected: Floats) -> list[Check]:
@@ -156,7 +158,7 @@ def of_soft(evidence: Evidence, x: Floats, expected: Floats) -> list[Check]:
     worst = float(away.max())
     checks = [
         Check("labels are on the simplex", off <= (TOLERANCE[np.dtype(np.float64)] if untouched else PROVEN), f"off by {off:.0e}"),
-        Check("labels follow from the prices", worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"),
+        Check(DRAWN, worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"),
     ]
     return checks + proof_of(evidence, x)
 
@@ -166,41 +168,41 @@ def _where(away: Floats) -> str:
     return f" in {len(wrong):,} row{'s' if len(wrong) > 1 else ''}, the first is row {wrong[0]}" if len(wrong) else ""
 
 
-def proof_of(evidence: Evidence, x: Floats) -> list[Check]:
+def proof_of(evidence: Evidence, x: Floats, *, whole: bool = False) -> list[Check]:
     """Check the bound and the optimum of labels, from their means and the prices."""
     means = evidence.means(x)
-    return told(evidence.job.parity, means, evidence.gap(x, means))
+    return told(evidence.job.parity, means, evidence.gap(x, means), whole=whole)
 
 
-def told(parity_: Parity, means: Floats, gap: float) -> list[Check]:
-    """Say whether means meet the bound and the gap is closed."""
+def told(parity_: Parity, means: Floats, gap: float, *, whole: bool = False) -> list[Check]:
+    """Say whether means meet the bound and the gap is closed; of ``whole`` labels it is their probabilities that do."""
     excess, members = parity_.violation(means), parity_.members
     parity = max(float(np.ptp(means[member.groups], axis=0).max()) for member in members)
     asked = max(float(member.bound.epsilon.max()) for member in members)
+    meet, kind = ("their probabilities meet", "probabilities") if whole else ("labels meet", "labels")
+    found = f"{excess:.0e} above the bound; parity {parity:.6f}, epsilon {asked:g}"
     return [
-        Check("parity is what was asked for", excess <= PROVEN, f"{excess:.0e} above the bound; parity {parity:.6f}, epsilon {asked:g}"),
-        Check("no labels in parity are closer", abs(gap) <= PROVEN, f"duality gap {abs(gap):.0e}"),
+        Check(f"{meet} the bound", excess <= PROVEN, found),
+        Check(f"no {kind} in parity are closer", abs(gap) <= PROVEN, f"duality gap {abs(gap):.0e}"),
     ]
 
 
-def _of_whole(evidence: Evidence, record: Record, texts: list[str], expected: Floats, key: dict[str, Any]) -> list[Check]:
+def _of_whole(
+    evidence: Evidence, record: Record, texts: list[str], expected: Floats, key: dict[str, Any]
+) -> tuple[list[Check], Realised | None]:
     """Check one class per row: drawn again from the prices, and near the means that were promised."""
     code = codes_of(evidence.fair)
     unknown = next((text for text in texts if text not in code), None)
     if unknown is not None:
-        return [Check("labels are classes", False, f"{unknown!r} is none")]
-    fair = evidence.fair
-    again = as_text(drawn(fair, record.form, record.random_state, key), "labels")
+        return [Check("labels are classes", False, f"{unknown!r} is none")], None
+    again = as_text(drawn(evidence.fair, record.form, record.random_state, key), "labels")
     wrong = [row for row, (one, other) in enumerate(zip(texts, again, strict=True)) if one != other]
-    excused = bool(wrong) and record.numpy != np.__version__
-    found = how_many_differ(len(wrong), wrong[0]) if wrong else "every row, drawn again"
-    if excused:
-        found += f"; NumPy {record.numpy} drew them and this is {np.__version__}, so they prove nothing"
-    checks = [Check("labels follow from the prices", not wrong or excused, found)]
+    checks = [Check(DRAWN, not wrong, how_many_differ(len(wrong), wrong[0]) if wrong else "every row, drawn again")]
+    found = evidence.realised(np.array([code[text] for text in texts]))
+    checks.append(realised_check(record, found))
     if record.form == "round":
-        x = np.eye(len(fair.classes))[[code[text] for text in texts]]
-        checks += promise_of(evidence, evidence.means(x), evidence.means(expected))
-    return checks + proof_of(evidence, expected)
+        checks += promise_of(evidence, found.means)
+    return checks + proof_of(evidence, expected, whole=True), found
 
 
 def how_many_differ(n: int, first: Any) -> str:
@@ -208,23 +210,13 @@ def how_many_differ(n: int, first: Any) -> str:
     return f"{n:,} {'row differs' if n == 1 else 'rows differ'}, the first is row {first}"
 
 
-def promise_of(evidence: Evidence, means: Floats, wanted: Floats) -> list[Check]:
+def promise_of(evidence: Evidence, means: Floats) -> list[Check]:
     """Check that rounding kept every group mean as close to the optimum as ``FairLabels.round`` promises."""
-    data, parity = evidence.job.dataset, evidence.job.parity
-    if set(data.groups.kinds) != {CATEGORICAL}:
-        return []
-    member_of = parity.matrix > 0
-    cells = member_of.sum(axis=0)
-    if data.weight is None:
-        allowed = cells / (data.groups.counts @ member_of)
-    else:
-        total = np.bincount(data.groups.codes, data.weight, minlength=data.n_groups) @ member_of
-        allowed = cells * (data.n_classes - 1) * data.weight.max() / total
-    beyond = float((np.abs(means - wanted).max(axis=1) - allowed).max())
-    name = "group means are as near as promised"
-    return [
-        Check(name, beyond <= PROVEN, f"at most {np.abs(means - wanted).max():.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far")
-    ]
+    allowed = evidence.fair.rounding_bound
+    away = np.abs(means - evidence.means(np.asarray(evidence.fair.soft_labels, np.float64))).max(axis=1)
+    beyond = float((away - allowed).max())
+    found = f"at most {away.max():.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far"
+    return [Check("group means are as near as promised", beyond <= PROVEN, found)]
 
 
 def _gathered(
@@ -248,6 +240,17 @@ def _gathered(
 def codes_of(fair: FairLabels) -> dict[str, int]:
     """Give the code of each class by its text."""
     return {text: code for code, text in enumerate(as_text(fair.classes, "classes"))}
+
+
+def _copies(columns: dict[str, Any], rows: NDArray[np.int64], first: NDArray[np.int64]) -> Check:
+    """Check that a repeated row has the same values wherever it stands."""
+    place = first[np.searchsorted(rows[first], rows)]
+    for name, column in columns.items():
+        texts = as_text(column, name)
+        odd = next((row for row, (text, source) in enumerate(zip(texts, place.tolist(), strict=True)) if text != texts[source]), None)
+        if odd is not None:
+            return Check("repeated rows are copies", False, f"row {rows[odd]} has two values of {name!r}")
+    return Check("repeated rows are copies", True, f"{len(rows):,} of {len(first):,}")
 
 
 def _taken(column: Any, rows: NDArray[np.int64]) -> Any:

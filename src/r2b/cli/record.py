@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
-
-import numpy as np
 
 import r2b
 from r2b import FairLabels
-from r2b.cli.selection import Selection
+from r2b.cli.labelling import FORMS
+from r2b.cli.selection import Selection, texts_of
 from r2b.cli.speaking import strict
 from r2b.errors import FileFormatError
+from r2b.questions.opening import KNOWN_OPTIONS
+from r2b.solution.storage import content_of
 from r2b.tables.plain import as_text
 
 SUFFIX = ".r2b.json"
@@ -55,12 +56,12 @@ class Record:
     n_rows : int
         Of the data.
     command : str
-    numpy : str
-        Release whose random numbers were drawn.
     key : tuple of str
         Columns that the draw of a row followed from.
+    realised : dict or None
+        Parity of the labels as they stand, for one class per row; other forms have that of the certificate.
     stream : dict or None
-        Where the table was read part by part: what its fingerprints are of, and in how many parts its rows were rounded.
+        Where the table was read part by part: what its fingerprints are of, and in how many files it was.
     """
 
     selection: Selection
@@ -72,20 +73,20 @@ class Record:
     fingerprints: dict[str, str]
     n_rows: int
     command: str
-    numpy: str = np.__version__
     key: tuple[str, ...] = ()
+    realised: dict[str, Any] | None = None
     stream: dict[str, Any] | None = None
 
     def encoded(self, fair: FairLabels) -> bytes:
         """Give the file: everything that ``FairLabels.save`` writes, and this record."""
-        with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder) / "fair.json"
-            fair.save(place)
-            content = json.loads(place.read_text(encoding="utf-8"))
-        stored = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        stored |= {"version": VERSION, "r2b": r2b.__version__, "selection": self.selection.to_json(), "options": _told(self.options)}
-        content["file"] = strict(stored)
+        content = {**content_of(fair), "file": {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}}
         return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the record as plain values."""
+        stored = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain: dict[str, Any] = strict({**stored, "selection": self.selection.to_json(), "options": _told(self.options)})
+        return plain
 
 
 def read_record(path: str) -> tuple[FairLabels, Record]:
@@ -98,28 +99,65 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
     """
     fair = r2b.load(path)
     content = json.loads(Path(path).read_text(encoding="utf-8"))
+    stored = content.pop("file", None)
+    if not isinstance(stored, dict):
+        raise FileFormatError(
+            f"{path} does not say how the labels were made.", remedy="Pass the file that r2b debias wrote beside its output.", path=path
+        )
     try:
-        stored = content["file"]
-        if stored["version"] != VERSION:
-            raise ValueError(f"version {stored['version']!r}")
-        fields = {name: stored[name] for name in Record.__dataclass_fields__ if name not in _LATER or name in stored}
-        fields |= {
-            "selection": Selection.from_json(stored["selection"]),
-            "new": tuple(stored["new"]),
-            "key": tuple(stored.get("key", ())),
-            "options": _untold(stored["options"]),
-        }
-        return fair, Record(**fields)
+        record = _record_of(stored, len(fair.classes))
+        # What is read must be all that is there: no number that is taken for another, no name that is passed over.
+        _refuse_other(content, content_of(fair))
+        _refuse_other({name: value for name, value in stored.items() if name not in ("version", "r2b")}, record.to_json())
+        return fair, record
     except (LookupError, TypeError, ValueError, AttributeError) as cause:
         raise FileFormatError(
-            f"{path} does not say how the labels were made: {type(cause).__name__} ({cause}).",
-            remedy="Pass the file that r2b debias wrote beside its output.",
+            f"{path} cannot be followed: {type(cause).__name__} ({cause}).",
+            remedy="Pass the file that r2b debias wrote beside its output, as it wrote it.",
             path=path,
+            damaged=True,
         ) from cause
 
 
+def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
+    """Refuse what is not spelled as it would be written."""
+    odd = next((name for name in {**said, **read} if _spelled(said.get(name)) != _spelled(read.get(name))), None)
+    if odd is not None or said.keys() != read.keys():
+        raise ValueError(f"{odd} is not as it would be written")
+
+
+def _spelled(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _record_of(stored: dict[str, Any], n_classes: int) -> Record:
+    """Read a record; every field is looked at, since anyone may have written it."""
+    if stored["version"] != VERSION:
+        raise ValueError(f"version is {stored['version']!r}")
+    form, new, key = stored["form"], texts_of("new", stored["new"]), texts_of("key", stored["key"])
+    if form not in FORMS:
+        raise ValueError(f"form is {form!r}")
+    if len(new) != {"soft": n_classes, "expand": 3}.get(form, 1) or len(set(new)) != len(new):
+        raise ValueError(f"new is {stored['new']!r}")
+    for name, least, most in (("n_rows", 1, 2**63), ("random_state", 0, 2**63)):
+        if type(stored[name]) is not int or not least <= stored[name] < most:
+            raise ValueError(f"{name} is {stored[name]!r}")
+    for name, parts in (("fingerprints", ("data", "labels")), ("reading", ("format", "encoding"))):
+        if not isinstance(stored[name], dict) or not all(isinstance(stored[name][part], str) for part in parts):
+            raise ValueError(f"{name} is {stored[name]!r}")
+    if not isinstance(stored["reading"]["delimiter"], (str, NoneType)) or not isinstance(stored["command"], str):
+        raise ValueError(f"the delimiter is {stored['reading']['delimiter']!r}, the command {stored['command']!r}")
+    for name in ("realised", "stream"):
+        if not isinstance(stored[name], (dict, NoneType)):
+            raise ValueError(f"{name} is {stored[name]!r}")
+    if not isinstance(stored["options"], dict) or not set(stored["options"]) <= {*KNOWN_OPTIONS}:
+        raise ValueError(f"options is {stored['options']!r}")
+    fields = {name: stored[name] for name in Record.__dataclass_fields__}
+    made = {"selection": Selection.from_json(stored["selection"]), "new": new, "key": key, "options": _untold(stored["options"])}
+    return Record(**{**fields, **made})
+
+
 _BY_CLASS = ("epsilon", "target")
-_LATER = ("key", "stream")  # what certificates of earlier releases do not have
 
 
 def _told(options: Mapping[str, Any]) -> dict[str, Any]:

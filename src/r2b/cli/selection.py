@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import NoneType
 from typing import Any
 
 import r2b
@@ -128,8 +129,13 @@ class Selection:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Selection:
         """Restore it from :meth:`to_json`."""
-        lists = {name: tuple(str(each) for each in stored[name]) for name in ("label_columns", "sensitive", "continuous", "control", "na")}
-        membership = tuple((str(name), tuple(columns)) for name, columns in stored["membership"].items())
+        lists = {name: texts_of(name, stored[name]) for name in ("label_columns", "sensitive", "continuous", "control", "na")}
+        membership = tuple((str(name), texts_of("membership", columns)) for name, columns in stored["membership"].items())
+        for name in ("label", "weight"):
+            if not isinstance(stored[name], (str, NoneType)):
+                raise ValueError(f"{name} is {stored[name]!r}")
+        if (stored["label"] is None) == (not lists["label_columns"]):
+            raise ValueError("there is no label, or there are two")
         return cls(label=stored["label"], weight=stored["weight"], membership=membership, **lists)
 
     def _check_parts(self) -> None:
@@ -148,6 +154,13 @@ class Selection:
             )
 
 
+def texts_of(name: str, stored: Any) -> tuple[str, ...]:
+    """Read a list of text from a file that anyone may have written."""
+    if not isinstance(stored, list) or not all(isinstance(each, str) for each in stored):
+        raise ValueError(f"{name} is {stored!r}")
+    return tuple(stored)
+
+
 def named(table: Table, given: Sequence[str], what: str, *, patterns: bool = False) -> tuple[str, ...]:
     """Find columns: a name as it stands, a list with commas, or a pattern where they are welcome."""
     found: list[str] = []
@@ -160,6 +173,17 @@ def named(table: Table, given: Sequence[str], what: str, *, patterns: bool = Fal
             found += matching or [name]
     table.check(found, what)
     return tuple(dict.fromkeys(found))
+
+
+def named_in(given: Sequence[str]) -> list[str]:
+    """Give the names in options that may each hold several, with commas.
+
+    Examples
+    --------
+    >>> named_in(["sex,race", "age"])
+    ['sex', 'race', 'age']
+    """
+    return [name for each in given for name in _split(each)]
 
 
 def _split(text: str) -> list[str]:

@@ -23,6 +23,7 @@ from r2b.scale.files import FileSource
 from r2b.scale.relabel import Relabel
 from r2b.scale.scan import Scan
 from r2b.scale.writing import kept_files, shape_of, write_into
+from r2b.solution.realised import Realised
 from r2b.tables import Landing
 from r2b.tables.formats import Format
 
@@ -65,8 +66,17 @@ class Wanted:
     quiet: bool
 
 
-def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> tuple[FairTable, tuple[str, ...]]:
-    """Solve, and write everything beside its target; give the solution and the names of the new columns."""
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What came of it: the solution, the names of the new columns, and for one class per row what holds for the labels."""
+
+    fair: FairTable
+    names: tuple[str, ...]
+    realised: Realised | None
+
+
+def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> Made:
+    """Solve, and write everything beside its target."""
     with RowMeter(quiet=wanted.quiet) as meter:
         source, table = open_stream(wanted.data, **wanted.reading, na=given["na"], threads=given["threads"], watch=meter)
         landing.keep = kept_files(source)
@@ -89,9 +99,11 @@ def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> tu
         relabel = fair.relabel(wanted.form, random_state=wanted.random_state, key=key or None, new_column=wanted.new_column)
         meter.now("Writing")
         beside = write_into(landing, source, relabel, wanted.output, wanted.output_format)
+        meter.now("Measuring")
+        found = fair.measured(relabel) if wanted.form in ("round", "sample") else None
         if wanted.certificate is not None:
             meter.now("Checking")
-            record = _record(source, fair, relabel, shape, os.fspath(beside), selection, wanted, given)
+            record = _record(source, fair, relabel, found, shape, os.fspath(beside), selection, wanted, given)
             landing.write(wanted.certificate, record.encoded(fair))
     land_stream_reports(
         landing,
@@ -103,13 +115,14 @@ def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> tu
         options=given,
         draws={"random_state": wanted.random_state},
     )
-    return fair, relabel.names
+    return Made(fair, relabel.names, found)
 
 
 def _record(
     source: FileSource,
     fair: FairTable,
     relabel: Relabel,
+    found: Realised | None,
     shape: Format,
     beside: str,
     selection: Selection,
@@ -129,18 +142,12 @@ def _record(
     made = replace(made, watch=source.watch)
     choice = relabel.decode.choice
     marks = marks_of(made, relabel)
-    # Labels that stay as they are need no borders either, and are the same however rows are cut.
-    rounded = relabel.form == "round" and relabel.borders is None and (choice.soft or not fair.unchanged)
-    stream = {
-        "fingerprints": ROWS if choice.soft else COUNTS,
-        "files": len(source.files) if source.listing.many else None,
-        "rounded": "part by part" if rounded else None,
-    }
+    stream = {"fingerprints": ROWS if choice.soft else COUNTS, "files": len(source.files) if source.listing.many else None}
     n_rows = source.n_rows
     assert n_rows is not None
     asked = {name: value for name, value in given.items() if name not in _NOT_TOLD}
     told = (selection, asked, relabel.form, relabel.names, wanted.random_state, reading, marks, n_rows, command_line())
-    return Record(*told, key=choice.key, stream=stream)
+    return Record(*told, key=choice.key, realised=None if found is None else found.to_json(), stream=stream)
 
 
 def marks_of(made: FileSource, relabel: Relabel) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,31 +10,30 @@ from numpy.typing import NDArray
 
 from r2b import FairLabels
 from r2b.certificate import PROVEN
-from r2b.cli.recheck import Check, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
+from r2b.cli.claims import Check, Verification, realised_check, stated
+from r2b.cli.recheck import DRAWN, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
 from r2b.cli.record import Record
 from r2b.cli.stream_marks import marks_of_counts, rows_of, written_counts
+from r2b.cli.stream_repeats import repeats
 from r2b.cli.stream_reports import chosen
-from r2b.cli.stream_soft import recheck_probabilities
+from r2b.cli.stream_soft import drawn_as, recheck_probabilities
 from r2b.cli.streams import StreamedTable, columns_of
 from r2b.errors import R2BError
+from r2b.inputs import Schema, Vocabulary
 from r2b.job import Job
 from r2b.questions.opening import request_and_settings
 from r2b.scale.batch import Batch
 from r2b.scale.choice import Choice
-from r2b.scale.decode import Decode
-from r2b.scale.fair import FairTable
 from r2b.scale.files import FileSource
-from r2b.scale.relabel import Relabel
 from r2b.scale.scan import Scan
 from r2b.scale.tally import Tally, dataset_of
+from r2b.solution.realised import Realised
 from r2b.tables.plain import as_text
 
 Floats = NDArray[np.float64]
 
-_DEVIATIONS = 8.0  # of a mean of drawn labels, beyond which they were not drawn
 
-
-def recheck_stream(source: FileSource, fair: FairLabels, record: Record) -> list[Check]:
+def recheck_stream(source: FileSource, fair: FairLabels, record: Record) -> Verification:
     """Check labels in files."""
     table = StreamedTable(source.name, source.listing.format, source.names)
     table.check([*record.selection.used, *record.key], "named in the certificate")
@@ -45,10 +44,10 @@ def recheck_stream(source: FileSource, fair: FairLabels, record: Record) -> list
             return recheck_probabilities(source, fair, record, choice)
         return _of_counts(source, fair, record, choice)
     except R2BError as error:
-        return [Check("data can be read as they were", False, error.problem)]
+        return Verification([Check("data can be read as they were", False, error.problem)])
 
 
-def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> list[Check]:
+def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> Verification:
     old, form = (choice.label[0], *choice.attributes), record.form
     counts = written_counts(source, old, choice.weight, form, record.new)  # type: ignore[arg-type]
     marks = marks_of_counts(counts, old, form)  # type: ignore[arg-type]
@@ -56,7 +55,7 @@ def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Cho
     checks = [same("rows are as many as were debiased", sum(rows.values()), record.n_rows)]
     checks += [alike("data are those that were debiased", marks["data"], record.fingerprints["data"])]
     checks += [alike("labels are those that were written", marks["labels"], record.fingerprints["labels"])]
-    counts, as_they_were = _as_fitted(counts, fair, choice)
+    counts, spelled = _as_fitted(counts, fair, choice)
     found = counts if form != "expand" else _gathered(counts, old, record.new[0])
     request, settings = request_and_settings(record.options)
     data = dataset_of(replace(found, columns={name: found.columns[name] for name in old}), choice, missing=request.missing)
@@ -64,33 +63,53 @@ def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Cho
     known = [job.families.names.tolist() == fair.groups.tolist(), data.schema.classes.values.tolist() == fair.classes.tolist()]
     checks.append(Check("classes and groups are the same", all(known), f"{len(fair.classes)} classes, {len(fair.groups)} groups"))
     if not all(known):
-        return checks
+        return Verification(checks)
+    proof = job.certify(fair)
+    checks.append(stated(fair, proof, job.families, job.schema, job.problem(job.parity).lam))
     weight = found.count.astype(np.float64) if found.weight is None else found.weight
     weighed = replace(data, weight=weight)
     evidence = Evidence(replace(job, dataset=weighed), replace(fair, dataset=weighed))
     expected = np.asarray(evidence.fair.soft_labels, dtype=np.float64)
+    realised_ = None
     if form in ("round", "sample"):
-        checks += _of_whole(evidence, record, found, expected)
-        if as_they_were and not (form == "round" and choice.weight is not None):
-            checks.append(_drawn_again(source, fair, record, choice, data))
-        return checks + proof_of(evidence, expected)
-    try:
-        x = _distributions(evidence, record, counts, found, old)
-    except (KeyError, ValueError, TypeError) as error:
-        return [*checks, Check("labels are probabilities", False, str(error))]
-    return checks + of_soft(evidence, x, expected)
+        more, realised_ = _of_whole(evidence, record, found, expected)
+        checks += more
+        if realised_ is not None:
+            checks.append(_drawn_again(source, fair, record, choice, data, spelled))
+        checks += proof_of(evidence, expected, whole=True)
+    else:
+        try:
+            checks += of_soft(evidence, _distributions(evidence, record, counts, found, old), expected)
+        except (KeyError, ValueError, TypeError) as error:
+            checks.append(Check("labels are probabilities", False, str(error)))
+        if form == "expand":
+            schema = _spelled_schema(fair.schema, choice.label[0], spelled)
+            checks.append(repeats(source, drawn_as(source, fair, record, choice, schema), codes_of(fair), record.n_rows))
+    return Verification(checks, proof.parity_before, proof.parity, realised_)
 
 
-def _as_fitted(counts: Tally, fair: FairLabels, choice: Choice) -> tuple[Tally, bool]:
-    """Give text back the type that it had before a format without types took it away, and say whether there was no need to."""
+def _as_fitted(counts: Tally, fair: FairLabels, choice: Choice) -> tuple[Tally, set[str]]:
+    """Give text back the type that it had before a format without types took it away, and say which columns that was needed for."""
     known: dict[str, Any] = dict(zip(fair.schema.columns, fair.schema.vocabularies, strict=True))
-    columns, kept = dict(counts.columns), True
+    columns, spelled = dict(counts.columns), set()
     for name in (choice.label[0], *choice.attributes):
         values = fair.classes if name == choice.label[0] else known[name].values
         plain = columns[name].to_pylist()
         columns[name] = typed(plain, values)
-        kept = kept and columns[name] == plain
-    return replace(counts, columns=columns), kept
+        if columns[name] != plain:
+            spelled.add(name)
+    return replace(counts, columns=columns), spelled
+
+
+def _spelled_schema(schema: Schema, label: str, spelled: set[str]) -> Schema:
+    """Give a schema that reads columns of text that stand for values of another type."""
+
+    def textual(vocabulary: Any) -> Vocabulary:
+        return Vocabulary(np.array(as_text(vocabulary.values, label), dtype=np.str_), has_missing=vocabulary.has_missing)
+
+    named = zip(schema.columns, schema.vocabularies, strict=True)
+    vocabularies = tuple(textual(each) if name in spelled else each for name, each in named)
+    return replace(schema, classes=textual(schema.classes) if label in spelled else schema.classes, vocabularies=vocabularies)
 
 
 def _gathered(counts: Tally, old: tuple[str, ...], new: str) -> Tally:
@@ -128,31 +147,21 @@ def _distributions(evidence: Evidence, record: Record, counts: Tally, found: Tal
     return x
 
 
-def _of_whole(evidence: Evidence, record: Record, found: Tally, expected: Floats) -> list[Check]:
-    """Check one class per row: each is possible, and the counts are near what they should be."""
+def _of_whole(evidence: Evidence, record: Record, found: Tally, expected: Floats) -> tuple[list[Check], Realised | None]:
+    """Check one class per row: each is possible, the counts are those that were promised, and the parity is what is stated."""
     code, texts = codes_of(evidence.fair), as_text(found.columns[record.new[0]], record.new[0])
     unknown = next((text for text in texts if text not in code), None)
     if unknown is not None:
-        return [Check("labels are classes", False, f"{unknown!r} is none")]
+        return [Check("labels are classes", False, f"{unknown!r} is none")], None
     labels = np.array([code[text] for text in texts])
     chance = expected[np.arange(len(labels)), labels]
     odd = int(found.count[chance <= 0].sum())
-    checks = [
-        Check("every label may be drawn", odd == 0, "each has a chance above 0" if not odd else f"{odd:,} rows have a label that may not")
-    ]
-    data = evidence.job.dataset
+    told = "each has a chance above 0" if not odd else f"{odd:,} rows have a label that may not"
+    realised_ = evidence.realised(labels)
+    checks = [Check("every label may be drawn", odd == 0, told), realised_check(record, realised_)]
     if record.form == "round" and record.selection.weight is None:
-        return [*checks, _whole_counts(data, labels, found.count, expected)]
-    x = np.eye(len(code))[labels]
-    away = np.abs(evidence.means(x) - evidence.means(expected))
-    counts, weight = found.count.astype(np.float64), evidence.weight
-    # The square of the weights of rows that were counted together is at most what it is if one of them has it all.
-    spread = np.column_stack([np.bincount(data.groups.codes, weight**2 / counts * p * (1 - p), data.n_groups) for p in expected.T])
-    share = np.bincount(data.groups.codes, weight, minlength=data.n_groups)
-    deviation = evidence.job.parity.means(np.sqrt(spread) / np.where(share > 0, share, 1.0)[:, None])
-    beyond = bool((away > _DEVIATIONS * deviation + PROVEN).any()) and record.selection.weight is None
-    checks.append(Check("group means are near those of the optimum", not beyond, f"at most {away.max():.1e} away"))
-    return checks
+        checks.append(_whole_counts(evidence.job.dataset, labels, found.count, expected))
+    return checks, realised_
 
 
 def _whole_counts(data: Any, labels: NDArray[Any], count: NDArray[Any], expected: Floats) -> Check:
@@ -174,24 +183,16 @@ def differing_rows(drawn: Any, written: Any, name: str, first: int) -> tuple[int
     return len(wrong), first + wrong[0] if wrong else None
 
 
-def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: Choice, counted: Any) -> Check:
+def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: Choice, counted: Any, spelled: set[str]) -> Check:
     """Draw every row again from its key and the prices."""
-    decode = Decode(choice, fair.schema)
-    kept = {each.name: getattr(fair, each.name) for each in fields(FairLabels)} | {"dataset": None}
-    table = FairTable(**kept, source=source, choice=choice, counted=counted)
-    borders = table.borders(decode, record.random_state) if record.form == "round" else None
-    response = fair._response(fair.schema.layout)
-    relabel = Relabel(decode, response, record.form, record.new, record.random_state, borders)  # type: ignore[arg-type]
+    schema = _spelled_schema(fair.schema, choice.label[0], spelled)
+    relabel = drawn_as(source, fair, record, choice, schema, counted)
     name = record.new[0]
 
     def differing(batch: Batch) -> tuple[int, int | None]:
         return differing_rows(relabel(batch).columns[name], batch.columns[name], name, batch.first)
 
     total, first = 0, None
-    for wrong, row in source.run([*relabel.needed, name], differing, coded=False):
+    for wrong, row in source.reading_numbers(choice).run([*relabel.needed, name], differing, coded=False):
         total, first = total + wrong, row if first is None else first
-    excused = total > 0 and record.form == "round" and record.numpy != np.__version__
-    told = how_many_differ(total, first) if total else "every row, drawn again"
-    if excused:
-        told += f"; NumPy {record.numpy} drew them and this is {np.__version__}, so they prove nothing"
-    return Check("labels follow from the prices", total == 0 or excused, told)
+    return Check(DRAWN, total == 0, how_many_differ(total, first) if total else "every row, drawn again")

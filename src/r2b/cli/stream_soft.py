@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b.certificate import PROVEN
-from r2b.cli.recheck import Check, alike, codes_of, same, told
+from r2b.certificate import PROVEN, between_groups
+from r2b.cli.claims import Check, Verification, realised_check, stated_in_part
+from r2b.cli.recheck import alike, codes_of, same, told
 from r2b.cli.record import Record
 from r2b.cli.stream_marks import RowMarks, numeric
+from r2b.cli.stream_repeats import repeats
+from r2b.families import Families
 from r2b.families.resolve import resolve
+from r2b.inputs import Schema
 from r2b.inputs.probabilities import TOLERANCE
 from r2b.parity import Parity
 from r2b.questions.opening import request_and_settings
 from r2b.scale.batch import Batch
 from r2b.scale.choice import Choice
 from r2b.scale.decode import Decode
+from r2b.scale.fair import FairTable
 from r2b.scale.files import FileSource
 from r2b.scale.relabel import Relabel
 from r2b.scale.tally import groups_of
+from r2b.solution.realised import realised
 from r2b.solution.rows import FairRows
 from r2b.tables.plain import as_text
 
@@ -85,7 +91,7 @@ class Look:
             if form == "expand":
                 own = self.relabel.decode.weight(batch)
                 away = np.abs(weight - chance * (1.0 if own is None else own)) / np.maximum(1.0, 1.0 if own is None else own)
-            elif form == "sample":
+            else:
                 away = (np.array(as_text(self.relabel(batch).columns[self.names[0]], self.names[0])) != np.array(texts)).astype(float)
         wrong = np.flatnonzero(~(away <= PROVEN))
         if len(wrong):
@@ -95,23 +101,32 @@ class Look:
         size = 0.5 * self.lam * float(weight @ (x * x).sum(axis=1)) + abs(float(weight @ (x * labels).sum(axis=1)))
         rows = 1.0 / np.maximum((expected > 0).sum(axis=1), 1) if form == "expand" else np.ones(len(batch))
         worst = float(away.max(initial=0.0))
-        return [_by_cell(cells, weight, x, len(self.shifts)), slack, size, worst, simplex, odd, first, len(wrong), float(rows.sum())]
+        sums = _by_cell(cells, weight, x, len(self.shifts))
+        whole = self._whole(code, cells, weight) if form in ("round", "sample") else 0.0
+        return [sums, slack, size, worst, simplex, odd, first, len(wrong), float(rows.sum()), whole]
+
+    def _whole(self, code: Array, cells: Array, weight: Floats) -> Floats:
+        """Add up one class per row; what is no class counts for none."""
+        n_cells, n_classes = self.shifts.shape
+        there = code >= 0
+        pairs = cells[there].astype(np.int64) * n_classes + code[there]
+        return np.bincount(pairs, weight[there], n_cells * n_classes).astype(np.float64).reshape(n_cells, n_classes)
 
 
 def _by_cell(cells: Array, weight: Floats, values: Array, n_cells: int) -> Floats:
     return np.column_stack([np.bincount(cells, weight * column, minlength=n_cells) for column in values.T])
 
 
-def recheck_probabilities(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> list[Check]:
+def recheck_probabilities(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> Verification:
     """Check labels that came as probabilities."""
     numbers = record.new if record.form == "soft" else record.new[1:]
     source = source.reading_numbers(choice)
     decode = Decode(choice, fair.schema, bool(record.options.get("normalize")))
     checks, counted = _known(source, fair, record, choice)
     if counted is None:
-        return checks
+        return Verification(checks)
     groups, _ = counted
-    relabel = Relabel(decode, fair._response(fair.schema.layout), record.form, record.new, record.random_state)  # type: ignore[arg-type]
+    relabel = drawn_as(source, fair, record, choice)
     marks = RowMarks(decode, record.form, record.new)  # type: ignore[arg-type]
     look = Look(relabel, relabel.response.shifts, fair.lam, codes_of(fair))
     columns = list(dict.fromkeys([*choice.used, *choice.key, *record.new]))
@@ -133,7 +148,18 @@ def recheck_probabilities(source: FileSource, fair: FairLabels, record: Record, 
     families, parity = resolve(request, groups, total, np.asarray(sums) / _divisor(total))
     same_groups = families.names.tolist() == fair.groups.tolist()
     checks.append(Check("classes and groups are the same", same_groups, f"{len(fair.classes)} classes, {len(fair.groups)} groups"))
-    return checks if not same_groups else [*checks, *_evidence(source, record, look, parity, fair, total, columns, numbers)]
+    if not same_groups:
+        return Verification(checks)
+    return _evidence(source, record, look, (families, parity), fair, np.asarray(sums), total, columns, numbers, checks)
+
+
+def drawn_as(
+    source: FileSource, fair: FairLabels, record: Record, choice: Choice, schema: Schema | None = None, counted: Any = None
+) -> Relabel:
+    """Give what made the labels, from the prices and what the certificate says was asked for."""
+    kept = {each.name: getattr(fair, each.name) for each in fields(FairLabels)} | {"dataset": None, "schema": schema or fair.schema}
+    table = FairTable(**kept, source=source, choice=choice, counted=counted, normalize=bool(record.options.get("normalize")))
+    return table.relabelled(record.form, record.new, record.random_state, record.key)  # type: ignore[arg-type]
 
 
 def _divisor(mass: Floats) -> Floats:
@@ -152,27 +178,46 @@ def _known(source: FileSource, fair: FairLabels, record: Record, choice: Choice)
 
 
 def _evidence(
-    source: FileSource, record: Record, look: Look, parity: Parity, fair: FairLabels, mass: Floats, columns: list[str], numbers: Any
-) -> list[Check]:
-    prices = parity.settle(fair.prices)
+    source: FileSource,
+    record: Record,
+    look: Look,
+    settled: tuple[Families, Parity],
+    fair: FairLabels,
+    labels: Floats,
+    mass: Floats,
+    columns: list[str],
+    numbers: Any,
+    checks: list[Check],
+) -> Verification:
+    families, parity = settled
+    prices, form = parity.settle(fair.prices), record.form
     look = Look(look.relabel, parity.shifts(prices), look.lam, look.codes)
-    sums, slack, size, worst, simplex, odd, first, wrong, rows = np.zeros_like(look.shifts), 0.0, 0.0, 0.0, 0.0, 0, None, 0, 0.0
+    sums, whole, slack, size, worst, simplex = np.zeros_like(look.shifts), np.zeros_like(look.shifts), 0.0, 0.0, 0.0, 0.0
+    odd, first, wrong, rows = 0, None, 0, 0.0
     for each in source.run(columns, lambda batch: look.after(numeric(batch, numbers)), coded=False):
         sums, slack, size, worst = sums + each[0], slack + each[1], size + each[2], max(worst, each[3])
-        simplex, odd, wrong, rows = max(simplex, each[4]), odd + each[5], wrong + each[7], rows + each[8]
+        simplex, odd, wrong, rows, whole = max(simplex, each[4]), odd + each[5], wrong + each[7], rows + each[8], whole + each[9]
         first = each[6] if first is None else first
     means = parity.means(sums / _divisor(mass))
     gap = (slack + float(mass.sum()) * (parity.support(prices) - parity.product(prices, means))) / size
-    form, where = record.form, "" if first is None else f" in {wrong:,} row{'s' if wrong > 1 else ''}, the first is row {first}"
-    checks: list[Check] = []
+    where = "" if first is None else f" in {wrong:,} row{'s' if wrong > 1 else ''}, the first is row {first}"
+    checks = [*checks]
     if form == "expand":
         checks.append(same("rows are as many as were debiased", round(rows), record.n_rows))
+        checks.append(repeats(source, look.relabel, look.codes, record.n_rows))
     if form == "soft":
         limit = max(TOLERANCE.values()) if fair.unchanged else PROVEN
         checks.append(Check("labels are on the simplex", simplex <= limit, f"off by {simplex:.0e}"))
     else:
         found = "each has a chance above 0" if not odd else f"{odd:,} rows have a label that may not"
         checks.append(Check("every label may be drawn", odd == 0, found))
-    if form != "round":
-        checks.append(Check("labels follow from the prices", worst <= PROVEN, f"off by {worst:.0e}{where}"))
-    return checks + told(parity, means, gap)
+    off = f"off by {worst:.0e}" if form in ("soft", "expand") else "every row, drawn again" if not wrong else "not as drawn"
+    checks.append(Check("labels follow from the prices", worst <= PROVEN, f"{off}{where}"))
+    before = replace(fair.certificate, means_before=parity.means(labels / _divisor(mass)))
+    held = realised(families, before, fair.schema.layout, sums, mass)
+    proven = told(parity, means, gap, whole=form in ("round", "sample"))
+    checks.append(stated_in_part(fair, held, families, look.lam, all(check.ok for check in proven)))
+    drawn = realised(families, before, fair.schema.layout, whole, mass) if form in ("round", "sample") else None
+    checks += [] if drawn is None else [realised_check(record, drawn)]
+    parity_before = float(between_groups(families.members, before.means_before).max())
+    return Verification(checks + proven, parity_before, held.parity, drawn)

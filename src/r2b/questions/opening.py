@@ -12,6 +12,7 @@ from r2b.job import Job, Settings, open_job
 _DATA = ("sensitive_features", "control_features", "sample_weight", "normalize")
 _REQUEST = tuple(each.name for each in fields(Request) if each.name != "names")
 _SETTINGS = tuple(each.name for each in fields(Settings))
+KNOWN_OPTIONS = (*_DATA, *_REQUEST, *_SETTINGS, "costs")
 
 
 def job_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> Job:
@@ -30,11 +31,10 @@ def job_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) ->
     ParameterError
         An option that ``debias`` does not have, or that the question decides.
     """
-    known = (*_DATA, *_REQUEST, *_SETTINGS, "costs")
     for name in options:
-        if name not in known or name in decided:
+        if name not in KNOWN_OPTIONS or name in decided:
             fault = "is what this question answers" if name in decided else "is not an option of debias"
-            offered = ", ".join(option for option in known if option not in decided)
+            offered = ", ".join(option for option in KNOWN_OPTIONS if option not in decided)
             raise ParameterError(f"The option {name!r} {fault}.", remedy=f"Choose among {offered}.", option=name)
     request, settings = request_and_settings(options)
     data = {name: options[name] for name in _DATA if name in options}

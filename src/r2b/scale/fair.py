@@ -17,10 +17,11 @@ from r2b.outputs.seeds import seed_of
 from r2b.outputs.turns import Turns
 from r2b.scale.choice import Choice, names_of, refuse_columns
 from r2b.scale.decode import Decode
-from r2b.scale.relabel import Coded, Form, Heaviest, Look, Relabel, new_names
+from r2b.scale.relabel import Coded, Form, Heaviest, Leaving, Look, Relabel, new_names
 from r2b.scale.source import Source
 from r2b.solution import FairLabels
 from r2b.solution.changes import Change, heaviest_flows
+from r2b.solution.realised import Realised, realised
 from r2b.solution.rows import FairRows
 
 Integers = NDArray[np.int64]
@@ -101,6 +102,31 @@ class FairTable(FairLabels):
         relabel = self.relabel(form, random_state=random_state, key=key, new_column=new_column)
         self._source.write(relabel, fspath(path), force=force)
 
+    def realised_as(self, form: Form, *, random_state: int = 0, key: Any = None) -> Realised:
+        """Measure the parity that labels of one class per row have as they leave: a pass over the rows.
+
+        Parameters
+        ----------
+        form : {"round", "sample"}
+            The other forms have the parity of the certificate.
+        random_state, key
+            As for :meth:`frame`.
+        """
+        if form not in ("round", "sample"):
+            raise ParameterError(
+                f"form is {form!r}.", remedy="Pass 'round' or 'sample'; the certificate speaks of 'soft' and 'expand'.", form=form
+            )
+        return self.measured(self.relabel(form, random_state=random_state, key=key))
+
+    def measured(self, relabel: Relabel) -> Realised:
+        """Measure the labels that leave, one class per row."""
+        leaving, source = Leaving(relabel), self._source.reading_numbers(relabel.decode.choice)
+        shape = (len(self.schema.table), len(self.classes))
+        weight, sums = np.zeros(shape[0]), np.zeros(shape)
+        for mine, classes in source.run(leaving.needed, leaving):
+            weight, sums = weight + mine, sums + classes
+        return realised(self.families, self.certificate, self.schema.layout, sums, weight)
+
     def relabel(self, form: Form, *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Relabel:
         """Give what makes the new columns of a batch; for "round" this takes a pass over the rows."""
         source, choice = self._source, self._choice
@@ -117,8 +143,12 @@ class FairTable(FairLabels):
         refuse_columns(source.names, [("key", keys)], source.subject)
         names = new_names(form, new_column, choice, self.classes.tolist(), ordered=source.ordered)
         _refuse_taken(names, source)
-        asked = Choice(choice.label, choice.soft, choice.sensitive, choice.control, choice.weight, keys if drawn else ())
-        decode = Decode(asked, self.schema, self.normalize)
+        return self.relabelled(form, names, random_state, keys if drawn else ())
+
+    def relabelled(self, form: Form, names: tuple[str, ...], random_state: int, keys: tuple[str, ...]) -> Relabel:
+        """Give what makes new columns of these names; arguments as for :meth:`relabel`, checked."""
+        source, choice = self._source, replace(self._choice, key=keys)
+        decode = Decode(choice, self.schema, self.normalize)
         made = Relabel(decode, self._response(self.schema.layout), form, names, random_state)
         if form != "round" or (self.unchanged and not choice.soft):
             return made

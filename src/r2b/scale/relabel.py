@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from r2b.errors import ParameterError
 from r2b.inputs import Dataset
 from r2b.inputs.integers import smallest_unsigned
-from r2b.merge import joint_codes
+from r2b.inputs.labels import Labels
+from r2b.merge import cell_sums, joint_codes
 from r2b.outputs.counted import Found, Search, picked
 from r2b.outputs.keyed import draws_of, key_words, row_numbers
 from r2b.outputs.rounding import round_rows
@@ -86,10 +87,12 @@ class Relabel:
             return self._soft(data)
         if self.form == "expand":
             return self._expanded(batch, data)
+        return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
+
+    def codes(self, batch: Batch, data: Dataset) -> Array:
+        """Give the classes of a batch for "round" and "sample", as codes."""
         draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
-        fair = FairRows(data, self.response)
-        codes = fair.sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
-        return NewColumns({self.names[0]: self._classes(batch, codes)})
+        return FairRows(data, self.response).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
 
     def _soft(self, data: Dataset) -> NewColumns:
         arrow = pyarrow()
@@ -154,6 +157,26 @@ class Look:
         data = self.decode.read(batch)
         draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
         return self.search.look(joint_codes(data), draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving:
+    """Adds up the classes that rows leave with, by cell."""
+
+    relabel: Relabel
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        weight = self.relabel.decode.choice.weight
+        return tuple(dict.fromkeys([*self.relabel.needed, *(() if weight is None else (weight,))]))
+
+    def __call__(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the weight of each cell of a batch, and of each class in it."""
+        decode = self.relabel.decode
+        data = decode.read(batch)
+        labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
+        return cell_sums(labels, data.groups, decode.weight(batch))
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,11 +97,12 @@ def rounding_bound(families: Families, cells: Layout, counts: Floats, weight: Fl
     ndarray
         Infinite for groups that count rows in part: uncertain groups and moments.
     """
-    if heaviest is None:
-        of_group, rows = families.cells_of_groups(cells, counts)
-        return np.asarray(of_group / rows)
-    of_group, total = families.cells_of_groups(cells, weight)
-    return np.asarray(of_group * (n_classes - 1) * heaviest / total)
+    of_group, total = families.cells_of_groups(cells, counts if heaviest is None else weight)
+    steps = of_group if heaviest is None else of_group * (n_classes - 1) * heaviest
+    bound = np.full(len(steps), np.inf)
+    counted = np.isfinite(of_group) & (total > 0)
+    bound[counted] = steps[counted] / total[counted]
+    return bound
 
 
 def promised_parity(families: Families, proof: Certificate, bound: Floats) -> float:

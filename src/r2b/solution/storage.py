@@ -30,6 +30,25 @@ VERSION = 2
 
 def save(fair: FairLabels, path: str | PathLike[str]) -> None:
     """Write a solution; the file appears whole or not at all."""
+    content = content_of(fair)
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        # "x" leaves the file's mode to the umask, as for any other file the user writes.
+        with open(beside, "x", encoding="utf-8") as file:
+            json.dump(content, file, allow_nan=False)
+        os.replace(beside, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        if isinstance(error, OSError) and error.filename is not None:
+            # The file beside it is nobody's business but ours.
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+        raise
+
+
+def content_of(fair: FairLabels) -> dict[str, Any]:
+    """Give everything but the rows as plain values, as they stand in the file."""
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -45,20 +64,8 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         "certificate": fair.certificate.to_json(),
         "history": [[step.iteration, step.stage, _number(step.residual), step.seconds] for step in fair.history],
     }
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        # "x" leaves the file's mode to the umask, as for any other file the user writes.
-        with open(beside, "x", encoding="utf-8") as file:
-            json.dump(content, file, default=_plain, allow_nan=False)
-        os.replace(beside, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError) and error.filename is not None:
-            # The file beside it is nobody's business but ours.
-            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-        raise
+    plain: dict[str, Any] = json.loads(json.dumps(content, default=_plain, allow_nan=False))
+    return plain
 
 
 def _number(value: float) -> float | str:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from r2b.certificate import PROVEN
+from r2b.errors import RowsUnavailableError
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.names import written
 from r2b.parity import MomentBound
 from r2b.solution.changes import largest_mean_changes
+from r2b.solution.realised import Realised, promised_parity
 
 if TYPE_CHECKING:
     from r2b.certificate import Certificate
@@ -20,14 +23,21 @@ _SHOWN = 5
 _SHOWN_FAMILIES = 12
 
 
-def account(fair: FairLabels) -> str:
-    """Say in a few lines what was done, what holds and what it cost."""
+def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> str:
+    """Say in a few lines what was done, what holds and what it cost.
+
+    Parameters
+    ----------
+    fair : FairLabels
+    leaving : tuple (str, Realised), optional
+        The form in which labels leave, one class per row, and what holds for them. Without it what is said is of distributions.
+    """
     proof = fair.certificate
     rows = "" if fair.dataset is None else f"{fair.dataset.n_rows:,} row{'s' if fair.dataset.n_rows > 1 else ''}, "
     lines = [
         f"Fair labels: {rows}{len(fair.classes):,} classes, {len(fair.groups):,} group{'s' if len(fair.groups) > 1 else ''}",
         f"  status            {fair.status.value}. {fair.status.advice}",
-        f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{_plain_bound(proof)}",
+        *_parity(fair, leaving),
         *_families(proof),
         f"  squared distance  {proof.distance:.6f} per row",
         f"  expected changes  {100 * proof.expected_changes:.2f} % of labels",
@@ -35,6 +45,33 @@ def account(fair: FairLabels) -> str:
     ]
     lines += _notes(fair)
     return "\n".join(lines + _changes(fair))
+
+
+def _parity(fair: FairLabels, leaving: tuple[str, Realised] | None) -> list[str]:
+    proof = fair.certificate
+    bound = _plain_bound(proof)
+    if leaving is None:
+        return [f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{bound}"]
+    form, found = leaving
+    lines = [
+        f"  parity            {proof.parity_before:.4f} -> {found.parity:.4f} in these labels, one class per row ({form})",
+        f"                    {proof.parity:.4f} as probabilities{bound}",
+    ]
+    if found.excess > PROVEN:
+        lines.append(f"                    {found.excess:.4f} above the bound: {_why(fair, form)}")
+    return lines
+
+
+def _why(fair: FairLabels, form: str) -> str:
+    """Say why whole labels are not where the probabilities are, and what is promised of them."""
+    if form == "sample":
+        return "drawn labels are in parity on average; 'round' is nearer, 'soft' and 'expand' are exact"
+    try:
+        promised = promised_parity(fair.families, fair.certificate, fair.rounding_bound)
+    except RowsUnavailableError:
+        promised = np.inf
+    until = f"; parity up to {promised:.4f} is promised" if np.isfinite(promised) else ""
+    return f"whole rows cannot match probabilities exactly{until}; 'soft' and 'expand' are exact"
 
 
 def _changes(fair: FairLabels) -> list[str]:
@@ -82,7 +119,7 @@ def _change(c: Change, *, weighted: bool) -> str:
     return f"    {written(c.group)}: {written(c.old)} -> {written(c.new)}, {amount} ({100 * c.share:.1f} % of that cell)"
 
 
-_MEASURES = {
+MEASURES = {
     "range": "largest difference",
     "to_overall": "largest distance from all",
     "ratio": "shortfall of the ratio",
@@ -107,7 +144,7 @@ def _families(proof: Certificate) -> list[str]:
     shown = proof.families[:_SHOWN_FAMILIES]
     for family in shown:
         before, after = float(family.measure_before.max()), float(family.measure.max())
-        bound = f"{_MEASURES[family.bound]} {before:.4f} -> {after:.4f}  (epsilon {_bound(family.epsilon)})"
+        bound = f"{MEASURES[family.bound]} {before:.4f} -> {after:.4f}  (epsilon {_bound(family.epsilon)})"
         lines.append(f"    {written(family.name)}: {bound}")
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
