@@ -66,6 +66,17 @@ def test_every_answer_says_whether_it_is_proven(app: Served) -> None:
     assert "proven optimal" in answer["said"]
 
 
+@pytest.mark.parametrize("form", ["round", "sample"])
+def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloaded(app: Served, form: str) -> None:
+    page, chosen = app.open(), {**CHOSEN, "form": form}
+    rows = rows_of(app.post(f"{page}/labels", {**chosen, "kind": "csv"}).body)
+    found = metrics.demographic_parity([row["job_fair"] for row in rows], sensitive_features=[row["sex"] for row in rows])
+    answer = app.post(f"{page}/solve", chosen).json
+    assert answer["realised"] == pytest.approx(found, abs=1e-9) and f"({form}) and a parity of {found:.4f}" in answer["leaving"]
+    assert f"{found:.6f} in the labels that left" in app.post(f"{page}/report", chosen).content.decode()
+    assert "certificate proves" in app.post(f"{page}/solve", {**CHOSEN, "form": "soft"}).json["leaving"]
+
+
 def test_labels_that_are_not_proven_optimal_are_shown_as_such(app: Served) -> None:
     workspace = app.app.store.get(app.open().rpartition("/")[2])
     choice = Choice.of(CHOSEN, workspace.table)

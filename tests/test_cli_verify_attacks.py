@@ -103,6 +103,16 @@ def test_a_weighted_rounding_that_misses_the_bound_says_so_with_what_is_promised
     assert found <= promised
 
 
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_the_reports_state_the_parity_of_the_labels_in_the_file(shell: Shell, stream: str) -> None:
+    words = ("--as", "sample", "-o", "fair.csv", "-q", "--html", "r.html", "--markdown", "r.md", stream)
+    assert shell("debias", "people.csv", *ASK, *words).code == 0
+    found = parity_of("fair.csv", "job_fair")
+    for name in ("r.html", "r.md"):
+        text = Path(name).read_text().replace("\\", "")
+        assert f"{found:.6f}" in text and f"one class per row (sample) and a parity of {found:.4f}" in text
+
+
 # ---- attacks ----
 
 

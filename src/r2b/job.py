@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.certificate import certify
+from r2b.certificate import Certificate, certify
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
 from r2b.families import Families, Request, resolve
 from r2b.families.request import is_a, one_of

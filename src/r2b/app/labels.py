@@ -10,6 +10,7 @@ import numpy as np
 from r2b.app.choice import Choice
 from r2b.errors import ParameterError
 from r2b.solution import FairLabels
+from r2b.solution.realised import Realised
 from r2b.tables import Format, Table, encode_table
 from r2b.tables.plain import as_text
 
@@ -53,6 +54,14 @@ def new_columns(label: str, fair: FairLabels, form: str) -> tuple[dict[str, Any]
         rows, labels, weight = fair.expand()
         return {base: labels, f"{base}_weight": weight, f"{base}_row": rows}, np.asarray(rows).tolist()
     return {base: fair.round(random_state=0) if form == "round" else fair.sample(random_state=0)}, None
+
+
+def leaving(fair: FairLabels, form: str) -> tuple[str, Realised] | None:
+    """Measure one class per row as it is downloaded; None for the forms of which the certificate speaks."""
+    if form not in ("round", "sample"):
+        return None
+    (labels,) = new_columns("", fair, form)[0].values()
+    return form, fair.realised(labels)
 
 
 def file_name(table: Table, what: str, ending: str) -> str:

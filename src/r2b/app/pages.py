@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b.app.choice import Choice
+from r2b.app.labels import leaving
 from r2b.app.workspace import Bounded, Workspace
 from r2b.auditing import Audit
 from r2b.inputs.vocabulary import plain_value
@@ -85,9 +86,9 @@ def work_page(workspace: Workspace) -> str:
     )
 
 
-def answer(choice: Choice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None) -> dict[str, Any]:
-    """Give what a move changes on the page."""
-    facts = facts_of(found, fair, bounded.path, label_name=choice.label)
+def answer(choice: Choice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None, form: str = "soft") -> dict[str, Any]:
+    """Give what a move changes on the page; ``form`` is that in which labels would leave."""
+    facts = facts_of(found, fair, bounded.path, label_name=choice.label, leaving=leaving(fair, form))
     change, proof = facts["change"], facts["certificate"]
     shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
     cells = [str(plain_value(name)) for name in fair.cells]
@@ -104,6 +105,8 @@ def answer(choice: Choice, found: Audit, bounded: Bounded, fair: FairLabels, cel
         "distance": change["distance"],
         "relative_gap": proof["relative_gap"],
         "said": _said(facts),
+        "leaving": words.leaving(facts) or "These labels have the parity that the certificate proves.",
+        "realised": None if facts["leaving"] is None else facts["leaving"]["parity"],
         "cells": cells,
         "cell": cells[place],
         "html": {

@@ -21,7 +21,7 @@ from r2b.app.answers import fault, reads_pages, refusal
 from r2b.app.choice import Choice
 from r2b.app.code import code_of
 from r2b.app.guard import Guard
-from r2b.app.labels import KINDS, file_name, labels_file
+from r2b.app.labels import KINDS, file_name, labels_file, leaving
 from r2b.app.store import ClosedError, Store
 from r2b.app.uploads import AdultData, body_within, read_upload
 from r2b.app.workspace import Workspace
@@ -169,7 +169,7 @@ def _solve(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Respon
     started = time.perf_counter()
     fair = bounded.solve(choice.epsilon)
     solved = time.perf_counter()
-    content = pages.answer(choice, found, bounded, fair, said.get("cell"))
+    content = pages.answer(choice, found, bounded, fair, said.get("cell"), str(said.get("form", "soft")))
     spent = {"solving": solved - started, "all": time.perf_counter() - begun}
     return JSONResponse({**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}})
 
@@ -192,7 +192,8 @@ def _report(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Respo
     bounded = opened.under(choice)
     fair = bounded.solve(choice.epsilon, cold=True)
     settings = {**choice.options(), "random_state": 0}
-    facts = facts_of(opened.audit(choice), fair, bounded.frontier(), label_name=choice.label, settings=settings)
+    left = leaving(fair, str(said.get("form", "soft")))
+    facts = facts_of(opened.audit(choice), fair, bounded.frontier(), label_name=choice.label, settings=settings, leaving=left)
     facts["command"] = code_of(workspace.table, choice, "soft", workspace.source)
     return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
 

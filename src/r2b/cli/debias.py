@@ -169,7 +169,8 @@ def debias_command(
             )  # fmt: skip
             landing.write(proof, record.encoded(fair))
         draws = {"random_state": random_state}
-        land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws)
+        leaving = None if found is None else (form, found)
+        land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws, leaving=leaving)
         if output == "-":
             _to_standard_output(content)
         else:

@@ -10,6 +10,7 @@ import click
 
 from r2b.cli.speaking import spelled
 from r2b.errors import MissingExtraError, ParameterError
+from r2b.solution.realised import Realised
 from r2b.tables import Landing
 
 
@@ -49,12 +50,13 @@ def land_reports(
     label: str,
     options: dict[str, Any],
     draws: dict[str, Any],
+    leaving: tuple[str, Realised] | None = None,
 ) -> None:
     """Write the reports that are asked for."""
     if html is None and markdown is None:
         return
     report = room("report", "A report")
-    facts = report.gather(**arguments, **options, **draws, label_name=label, command=command_line())
+    facts = report.gather(**arguments, **options, **draws, label_name=label, command=command_line(), leaving=leaving)
     for path, render in ((html, "to_html"), (markdown, "to_markdown")):
         if path is not None:
             landing.write(path, getattr(report, render)(facts).encode("utf-8"))

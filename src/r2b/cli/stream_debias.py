@@ -114,6 +114,7 @@ def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> Ma
         label=selection.stem,
         options=given,
         draws={"random_state": wanted.random_state},
+        leaving=None if found is None else (wanted.form, found),
     )
     return Made(fair, relabel.names, found)
 

@@ -12,6 +12,7 @@ from r2b.job import Job
 from r2b.questions.opening import request_and_settings
 from r2b.scale.choice import Choice
 from r2b.scale.scan import Scan
+from r2b.solution.realised import Realised
 from r2b.tables import Landing
 
 _LEFT_OUT = "A report on probabilities is asked for, which is not made part by part."
@@ -44,6 +45,7 @@ def land_stream_reports(
     label: str,
     options: dict[str, Any],
     draws: dict[str, Any],
+    leaving: tuple[str, Realised] | None = None,
 ) -> None:
     """Write the reports that are asked for; arguments as for ``land_reports``, with a scan instead of columns."""
     if html is None and markdown is None:
@@ -57,7 +59,7 @@ def land_stream_reports(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
         job = Job.of(counted, request, settings, options.get("costs"))
-        facts = report.gathered(job, found, label_name=label, command=command_line(), options=options, draws=draws)
+        facts = report.gathered(job, found, label_name=label, command=command_line(), options=options, draws=draws, leaving=leaving)
     for path, render in ((html, "to_html"), (markdown, "to_markdown")):
         if path is not None:
             landing.write(path, getattr(report, render)(facts).encode("utf-8"))

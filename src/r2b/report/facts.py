@@ -26,9 +26,12 @@ from r2b.questions.opening import job_of
 from r2b.report.flows import flows_of
 from r2b.report.limits import limits_of
 from r2b.solution import FairLabels
+from r2b.solution.realised import Realised
 from r2b.solution.text import cells_are_groups, mean_changes, means_of
 
 Floats = NDArray[np.float64]
+
+Leaving = tuple[str, Realised]
 
 FORMAT, VERSION = "r2b-report", 1
 
@@ -52,6 +55,7 @@ def gather(
     n_boot: int = 500,
     level: float = 0.95,
     random_state: int = 0,
+    leaving: Leaving | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Audit labels, solve for fair ones, ask what that costs, and put all of it into one dictionary of plain values.
@@ -68,6 +72,8 @@ def gather(
         Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
     n_permutations, n_boot, level, random_state
         As for :func:`r2b.auditing.audit`. The same input and random_state give the same facts: there is no date in them.
+    leaving : tuple (str, Realised), optional
+        The form in which labels left, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
     **options
         Everything else that :func:`r2b.debias` takes.
 
@@ -106,11 +112,19 @@ def gather(
         **{option: options[option] for option in _SHARED if option in options},
     )
     draws = {"random_state": random_state, "frontier_points": frontier_points}
-    return gathered(job, found, label_name=name, command=command, options={"epsilon": epsilon, **options}, draws=draws)
+    asked = {"epsilon": epsilon, **options}
+    return gathered(job, found, label_name=name, command=command, options=asked, draws=draws, leaving=leaving)
 
 
 def gathered(
-    job: Job, found: Audit, *, label_name: str | None, command: str | None, options: Mapping[str, Any], draws: Mapping[str, Any]
+    job: Job,
+    found: Audit,
+    *,
+    label_name: str | None,
+    command: str | None,
+    options: Mapping[str, Any],
+    draws: Mapping[str, Any],
+    leaving: Leaving | None = None,
 ) -> dict[str, Any]:
     """Solve a job that is open and ask what that costs, for an audit of the same rows.
 
@@ -124,6 +138,8 @@ def gathered(
         As the job was asked, ``epsilon`` among them.
     draws : mapping
         ``random_state`` and, where it is not 25, ``frontier_points``.
+    leaving : tuple (str, Realised), optional
+        As for :func:`gather`.
 
     Returns
     -------
@@ -141,7 +157,7 @@ def gathered(
         path = Frontier(tuple(solved_along(job, epsilons)), epsilons)
     settings = {"epsilon": options["epsilon"], **{option: options[option] for option in _ECHOED if option in options}}
     settings["random_state"] = draws["random_state"]
-    return facts_of(found, fair, path, label_name=label_name, command=command, settings=settings)
+    return facts_of(found, fair, path, label_name=label_name, command=command, settings=settings, leaving=leaving)
 
 
 def facts_of(
@@ -152,6 +168,7 @@ def facts_of(
     label_name: str | None = None,
     command: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    leaving: Leaving | None = None,
 ) -> dict[str, Any]:
     """Put an audit, fair labels and a frontier that are already there into the dictionary that :func:`gather` gives.
 
@@ -164,6 +181,8 @@ def facts_of(
     label_name, command : str, optional
     settings : mapping, optional
         What was asked for, to be shown.
+    leaving : tuple (str, Realised), optional
+        As for :func:`gather`.
 
     Returns
     -------
@@ -201,6 +220,7 @@ def facts_of(
         "change": _change(fair),
         "cost": _cost(fair, path, found),
         "certificate": {**_plain(proof.to_json()), "holds": proof.holds},
+        "leaving": None if leaving is None else {"form": leaving[0], **_plain(leaving[1].to_json())},
     }
     facts["doubts"] = [_plain(asdict(doubt)) for doubt in doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist())]
     facts["limits"] = limits_of(facts)

@@ -158,6 +158,11 @@ def _certificate(facts: dict[str, Any]) -> list[str]:
         ["epsilon", words.epsilon(proof["epsilon"])],
         ["parity before", f"{proof['parity_before']:.6f}"],
         ["parity after", f"{proof['parity']:.6f}"],
+        *(
+            []
+            if facts["leaving"] is None
+            else [[f"parity of the labels ({facts['leaving']['form']})", f"{facts['leaving']['parity']:.6f}"]]
+        ),
         ["above the bound", words.tiny(proof["excess"])],
         ["objective", f"{proof['objective']:.12g}"],
         ["lower bound", f"{proof['lower_bound']:.12g}"],
@@ -165,6 +170,8 @@ def _certificate(facts: dict[str, Any]) -> list[str]:
         ["off the simplex", words.tiny(proof["simplex_violation"])],
         ["squared distance per row", f"{proof['distance']:.6f}"],
     ]
+    if (left := facts["leaving"]) is not None:
+        rows.insert(5, [f"parity of the labels ({left['form']})", f"{left['parity']:.6f}"])
     return ["## The certificate", *(text(sentence) for sentence in words.certificate(facts)), table(["What", "value"], rows)]
 
 

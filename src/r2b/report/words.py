@@ -237,6 +237,19 @@ def _after(facts: dict[str, Any]) -> list[str]:
     return [f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}{others}. {proof}"]
 
 
+def leaving(facts: dict[str, Any]) -> str | None:
+    """Say what parity the labels have in the form in which they left; None for distributions, of which the certificate speaks."""
+    found = facts["leaving"]
+    if found is None:
+        return None
+    why = "drawn labels are in parity on average" if found["form"] == "sample" else "whole rows cannot match probabilities exactly"
+    beyond = f" This is {points(found['excess'])} above the bound: {why}." if found["excess"] > 1e-9 else ""
+    return (
+        f"The labels that left have one class per row ({found['form']}) and a parity of {found['parity']:.4f}; "
+        f"as probabilities it is {facts['certificate']['parity']:.4f}.{beyond}"
+    )
+
+
 def what_next(facts: dict[str, Any]) -> str:
     """Say what somebody who reads the report can do now."""
     found, unchanged = facts["headline"], facts["change"]["unchanged"]
@@ -256,7 +269,8 @@ def certificate(facts: dict[str, Any]) -> list[str]:
     """Say what the certificate proves, in words."""
     proof, change = facts["certificate"], facts["change"]
     size = max(abs(proof["relative_gap"]), 0.0)
-    said = []
+    left = leaving(facts)
+    said = [] if left is None else [left]
     for family in proof["families"][:SHOWN_FAMILIES]:
         said.append(_kept(family))
     more = len(proof["families"]) - SHOWN_FAMILIES

@@ -110,6 +110,7 @@ function workPage(form) {
     put("proof", html.proof);
     put("flows", html.flows);
     put("channel", html.channel);
+    by("leaving").textContent = answer.leaving;
     if (html.cost) put("frontier", html.cost);
     slider.setAttribute("aria-valuetext", `epsilon ${answer.epsilon.toPrecision(3)}: ${answer.said}`);
     if ([...cell.options].map(each => each.value).join("\n") !== answer.cells.join("\n")) cell.replaceChildren(...answer.cells.map(name => new Option(name, name)));
@@ -218,7 +219,7 @@ function workPage(form) {
   epsilon.addEventListener("input", () => { place(); solve(); });
   epsilon.addEventListener("change", code);
   cell.addEventListener("change", solve);
-  by("form").addEventListener("change", code);
+  by("form").addEventListener("change", () => { code(); solve(); });
 
   const download = (button, what, busyWords) => by(button).addEventListener("click", async () => {
     const pressed = by(button);
