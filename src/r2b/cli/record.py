@@ -139,9 +139,9 @@ def _record_of(stored: dict[str, Any], n_classes: int) -> Record:
         raise ValueError(f"form is {form!r}")
     if len(new) != {"soft": n_classes, "expand": 3}.get(form, 1) or len(set(new)) != len(new):
         raise ValueError(f"new is {stored['new']!r}")
-    for name, least in {"n_rows": 1, "random_state": 0}.items():
-        if type(stored[name]) is not int or not least <= stored[name] < 2**63:
-            raise ValueError(f"{name} is {stored[name]!r}")
+    numbers = (stored["n_rows"], stored["random_state"])
+    if any(type(each) is not int for each in numbers) or not (0 < numbers[0] < 2**63 and 0 <= numbers[1] < 2**63):
+        raise ValueError(f"n_rows and random_state are {numbers!r}")
     for name, parts in (("fingerprints", ("data", "labels")), ("reading", ("format", "encoding"))):
         if not isinstance(stored[name], dict) or not all(isinstance(stored[name][part], str) for part in parts):
             raise ValueError(f"{name} is {stored[name]!r}")
