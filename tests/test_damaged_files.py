@@ -14,6 +14,7 @@ from app_server import PEOPLE, Served, running
 from cli_calls import R2B
 from damaged_files import KINDS, campaign, whole
 
+from r2b import scan
 from r2b.errors import DamagedFileError, FileTooLargeError
 from r2b.tables import read_table
 from r2b.tables.limits import unpacked_within
@@ -162,8 +163,6 @@ def test_the_command_line_refuses_growth_and_takes_a_larger_limit(kind: str, tmp
 
 
 def test_a_record_batch_that_grows_is_refused_part_by_part_too(tmp_path: Path) -> None:
-    from r2b import scan
-
     (tmp_path / "big.feather").write_bytes(bomb("feather"))
     with unpacked_within(100_000), pytest.raises(FileTooLargeError, match="smaller record batches"):
         scan(tmp_path / "big.feather")
@@ -173,3 +172,21 @@ def test_a_file_cut_short_is_called_damaged() -> None:
     for kind in KINDS[:-2]:
         with pytest.raises(DamagedFileError):
             read_table("a.parquet" if kind == "parquet" else "a.arrow", stream=io.BytesIO(whole(kind)[:-60]))
+
+
+def test_names_of_columns_that_are_no_text_are_refused_by_both_readers(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    feather.write_feather(pa.table({"sex_of_person": ["f", "m"], "job": ["x", "y"]}), sink, compression="uncompressed")
+    (tmp_path / "a.feather").write_bytes(sink.getvalue().replace(b"sex_of_person", b"sex\xff\xff\xff\xffperson"))
+    for read in (read_table, scan):
+        with pytest.raises(DamagedFileError):
+            read(tmp_path / "a.feather")
+
+
+def test_long_texts_that_repeat_are_read_a_few_rows_at_a_time(tmp_path: Path) -> None:
+    texts = pa.DictionaryArray.from_arrays(pa.array([row % 2 for row in range(40_000)], pa.int32()), pa.array(["a" * 20_000, "b" * 20_000]))
+    people = {"sex": ["f", "m"] * 20_000, "job": ["x", "y", "x", "x"] * 10_000}
+    parquet.write_table(pa.table({"note": texts, **people}), tmp_path / "a.parquet", store_schema=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 100_000
+    sizes = [batch.record.nbytes for batch in scan(tmp_path / "a.parquet").source.batches(["note", "sex", "job"])]
+    assert sum(sizes) > 800_000_000 > 10 * max(sizes)

@@ -18,7 +18,7 @@ from r2b.scale.decode import Decode
 from r2b.scale.files_columns import evened, refuse_other_columns, uneven_columns
 from r2b.scale.files_counting import CodeCounter
 from r2b.scale.files_listing import Listing, Part, key_values, list_files, local_path
-from r2b.scale.files_stored import PIECE_ENTRIES, PIECE_ROWS, Job, Stored, ahead, piece_rows
+from r2b.scale.files_stored import PIECE_ENTRIES, PIECE_ROWS, Job, Stored, ahead, piece_rows, reading
 from r2b.scale.held import joined, list_length_of
 from r2b.scale.relabel import Relabel
 from r2b.scale.source import Source
@@ -308,7 +308,8 @@ def _stored(part: Part, listing: Listing, delimiter: str | None, na: Sequence[st
         from r2b.scale.files_text import DelimitedStored
 
         made = DelimitedStored(part, listing.format, delimiter, na, encoding)
-    names = made.schema.names
+    with reading(part):
+        names = made.schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(

@@ -13,6 +13,8 @@ from r2b.scale.files_stored import Job, Stored, reading
 from r2b.tables.arrow import pyarrow
 from r2b.tables.arrow_loading import sound
 
+_PIECE_BYTES = 1 << 26  # of texts that are read at once
+
 
 class ParquetStored(Stored):
     """A Parquet file.
@@ -45,11 +47,24 @@ class ParquetStored(Stored):
         for number, n_rows in enumerate(self.groups):
             if n_rows == 0:
                 continue
-            if n_rows <= rows:
-                yield Job(n_rows, partial(self._whole, footer, number, list(columns), texts, first, rows))
+            most = self._fitting(footer, number, [name for name in columns if name not in texts], rows)
+            if n_rows <= most:
+                yield Job(n_rows, partial(self._whole, footer, number, list(columns), texts, first, most))
             else:
-                yield from self._parts(footer, number, list(columns), texts, first, rows)
+                yield from self._parts(footer, number, list(columns), texts, first, most)
             first += n_rows
+
+    def _fitting(self, footer: Any, number: int, columns: list[str], rows: int) -> int:
+        """Give how many rows may be read at once: a code of a few bits can stand for a text of any length."""
+        texts = self._texts(columns)
+        if not texts:
+            return rows
+        with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
+            # With one row come all texts that codes of the row group can stand for.
+            record = sound(next(iter(file.iter_batches(1, [number], texts, use_threads=False))))
+        lengths = importlib.import_module("pyarrow.compute")
+        longest = sum(int(lengths.max(lengths.binary_length(each.dictionary)).as_py() or 0) for each in record.columns)
+        return max(1, min(rows, _PIECE_BYTES // max(longest, 1)))
 
     def _whole(self, footer: Any, number: int, columns: list[str], texts: list[str], first: int, rows: int) -> list[Batch]:
         with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:

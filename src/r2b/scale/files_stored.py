@@ -101,7 +101,7 @@ def reading(part: Part, place: str = "") -> Iterator[None]:
 
 def _faults() -> tuple[type[Exception], ...]:
     """Give what damaged files raise: each library has errors of its own for the same fault."""
-    return pyarrow().ArrowException, OSError, EOFError, zlib.error, importlib.import_module("lzma").LZMAError
+    return pyarrow().ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error, importlib.import_module("lzma").LZMAError
 
 
 def piece_rows(schema: Any, columns: Sequence[str]) -> int:

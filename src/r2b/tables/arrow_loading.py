@@ -43,6 +43,7 @@ def load(content: bytes, name: str, kind: str) -> Any:
     arrow, total = pyarrow(), 0
     pieces = _row_groups(content, name) if kind == "parquet" else _record_batches(arrow, content, name)
     schema, tables = next(pieces), []
+    list(schema.names)  # text too, and read only when it is asked for
     for piece in pieces:
         total += unfolded_bytes(sound(piece))
         refuse_growth(name, len(content), total)
