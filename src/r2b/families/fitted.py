@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from r2b.basis import Basis
 from r2b.errors import UnseenError
 from r2b.inputs.groups import WHAT, Groups
+from r2b.inputs.integers import cross
 from r2b.inputs.layout import Layout
 from r2b.inputs.mixtures import Mixtures
 from r2b.parity import Bound, Member, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
@@ -80,6 +81,13 @@ class Stratum:
         return {"control_columns": list(self.columns), "control_codes": list(self.codes)}
 
 
+def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
+    """Give the crossings of some columns that cells have, in order, and which of them each cell has: cells can be as many as rows."""
+    several = list(columns)
+    codes, table = cross([cells.table[:, column] for column in several], [cells.vocabularies[column].n_codes for column in several])
+    return codes, [tuple(row) for row in table.tolist()]
+
+
 @dataclass(frozen=True, eq=False)
 class Crossings:
     """A family of groups: the crossings of some columns, each in one group or, where values are missing, in none.
@@ -117,9 +125,9 @@ class Crossings:
         return self._places(cells) >= 0
 
     def _places(self, cells: Layout) -> NDArray[np.int64]:
-        inside = self.stratum.of(cells)
-        keys = [tuple(row) for row in cells.table[:, list(self.columns)].tolist()]
-        places = np.array([self.place.get(key, -2) if here else -1 for key, here in zip(keys, inside, strict=True)], dtype=np.int64)
+        codes, keys = crossings_of(cells, self.columns)
+        found = np.array([self.place.get(key, -2) for key in keys], dtype=np.int64)
+        places = np.where(self.stratum.of(cells), found[codes], -1)
         unseen = places == -2
         if unseen.any():
             _refuse_unseen(cells, unseen)

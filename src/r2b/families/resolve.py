@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from r2b.basis import fit_basis
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
 from r2b.families.bounds import bound_of, moment_bound_of, refuse_contradiction
-from r2b.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum
+from r2b.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum, crossings_of
 from r2b.families.request import Family, Request, families_of
 from r2b.inputs.groups import Groups
 from r2b.inputs.mixtures import Mixtures
@@ -161,9 +161,8 @@ class _Builder:
         return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound)
 
     def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
-        everyone = sorted({tuple(row) for row in self.groups.table[:, list(columns)].tolist()})
-        inside = self.groups.table[stratum.of(self.groups)][:, list(columns)]
-        here = {tuple(row) for row in inside.tolist()}
+        codes, everyone = crossings_of(self.groups, columns)
+        here = {everyone[code] for code in np.unique(codes[stratum.of(self.groups)]).tolist()}
         counted = [key for key in everyone if key in here and not self._left_out(columns, key)]
         if stratum.columns:
             self._note_absent(family, columns, stratum, [key for key in everyone if key not in here and not self._left_out(columns, key)])
@@ -324,7 +323,7 @@ class _Builder:
     def _known_strata(self) -> tuple[Stratum, ...]:
         if not self.control:
             return (Stratum(),)
-        found = sorted({tuple(row) for row in self.groups.table[:, self.control].tolist()})
+        found = crossings_of(self.groups, tuple(self.control))[1]
         return tuple(Stratum(tuple(self.control), codes) for codes in found)
 
 
