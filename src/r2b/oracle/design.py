@@ -26,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Components = list[NDArray[np.intp]]
 
 _LANES = 16
-_LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
+_LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
 _FACTORS = 1 << 19  # entries of the rows' factors of the curvature that are multiplied together
 _THIN_FROM = 1 << 21  # entries from which a solve starts on samples
