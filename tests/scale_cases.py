@@ -164,8 +164,7 @@ def expected(name: str) -> Expected:
         "soft": pa.table({"id": key, **{f"new {k}": column for k, column in enumerate(fair.soft_labels.T)}}),
         "sample": pa.table({"id": key, "new 0": _column(fair.sample(SEED, key=key), case)}),
     }
-    if case.whole:
-        columns["round"] = pa.table({"id": key, "new 0": _column(fair.round(SEED, key=key), case)})
+    columns["round"] = pa.table({"id": key, "new 0": _column(fair.round(SEED, key=key), case)})
     rows, labels, weight = fair.expand()
     columns["expand"] = pa.table({"id": key.take(pa.array(rows)), "new 0": _column(labels, case), "new 1": weight})
     return Expected(fair, {form: in_order(table) for form, table in columns.items()})
@@ -303,7 +302,7 @@ def check_everything(open_table: Callable[[pa.Table], Any], home: Callable[[Any]
     for form in FORMS:
         key = {"key": "id", "random_state": SEED} if form in ("sample", "round") else {}
         table = home(fair.frame(form, **key))
-        if form == "round" and not case.whole:
+        if form == "round" and not case.whole and not scanned.source.ordered:  # without an order rows are rounded batch by batch
             check_old_columns(table, case, once=True)
             check_rounded(table, name)
         else:
