@@ -25,7 +25,20 @@ MAX_LINES = 400
 
 # A room imports only from rooms before it. A new room takes its place here.
 ORDER = ["errors", "compile", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate", "solvers"]
-ORDER += ["outputs", "solution", "metrics", "explained", "intervals", "chance", "performance", "theory", "datasets", "methods", "job"]
+ORDER += [
+    "outputs",
+    "solution",
+    "metrics",
+    "explained",
+    "binomial",
+    "intervals",
+    "chance",
+    "performance",
+    "theory",
+    "datasets",
+    "methods",
+    "job",
+]
 ORDER += ["device", "api", "questions", "auditing", "sklearn", "learners", "tables", "scale", "report", "experiments", "app", "cli", "demo"]
 ORDER += ["__main__"]
 # Rooms that may know even less than their place allows: everything they may import.

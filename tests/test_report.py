@@ -68,10 +68,10 @@ def test_a_small_group_far_out_by_chance_does_not_make_the_headline() -> None:
     sex = rng.choice(["f", "m"], n)
     y = np.where(rng.random(n) < np.where(sex == "f", 0.55, 0.45), "yes", "no")
     odd = np.where(np.arange(n) < 4, "rare", "usual")
-    facts = gather(y, sensitive_features={"sex": sex, "odd": odd}, families="marginal", **FEW)
+    facts = gather(y, sensitive_features={"sex": sex, "odd": odd}, families="marginal", **{**FEW, "n_permutations": 199})
     by_name = {family["name"]: family["parity"] for family in facts["audit"]["families"]}
     assert by_name["odd"] > by_name["sex"]
-    assert facts["headline"]["family"] == "sex"
+    assert facts["headline"]["family"] in ("sex", "sex x odd") and "rare" not in " ".join(facts["headline"]["groups"])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

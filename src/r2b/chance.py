@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import ceil, floor, log, log10, sqrt
 from numbers import Integral, Real
 from typing import Any
 
@@ -50,6 +50,25 @@ class SamplingLevel:
     approximation: float
     sharper: float
     draws: Array = field(repr=False)
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether no permutation is as unfair as the data: the p-value then is the least that so many can give."""
+        return self.p_value <= 1 / (1 + len(self.draws))
+
+
+def format_p_value(p: float, n_permutations: int) -> str:
+    """Write a p-value of so many permutations; the least that they can give is an upper limit, and said to be one.
+
+    Examples
+    --------
+    >>> format_p_value(1 / 201, 200), format_p_value(7 / 201, 200), format_p_value(1 / 1001, 1000)
+    ('at most 0.005', '= 0.035', 'at most 0.001')
+    """
+    if p > 1 / (1 + n_permutations):
+        return f"= {p:.2g}"
+    places = 1 - floor(log10(p))  # two figures, rounded up: "at most" must hold
+    return f"at most {ceil(round(p * 10**places, 9)) / 10**places:.2g}"
 
 
 def sampling_level(

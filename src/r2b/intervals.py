@@ -1,4 +1,4 @@
-"""Intervals for means and for the largest difference between group means: by the normal law or by resampling rows.
+"""Intervals for means and for the largest difference between group means: by the binomial or the normal law, or by resampling rows.
 
 Weights here are weights, not repetitions: a row of weight 2 is one observation. With Kish's effective size
 ``n_eff = (sum w)^2 / sum w^2`` the variance of a weighted mean m is taken as ``sum w (x - m)^2 / sum w / (n_eff - 1)``; with equal
@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from r2b.binomial import difference_bounds, mean_bounds, variance_of_means
 from r2b.errors import ParameterError
 from r2b.inputs.dataset import Dataset, assemble
 from r2b.inputs.integers import Array
@@ -24,7 +25,7 @@ from r2b.merge import class_weights
 from r2b.metrics import means_of
 from r2b.outputs.seeds import generator
 
-IntervalMethod = Literal["normal", "bootstrap"]
+IntervalMethod = Literal["binomial", "normal", "bootstrap"]
 
 _BLOCK = 1 << 21  # draws, or sums, held at a time: 16 MiB
 
@@ -161,8 +162,8 @@ def bootstrap(sample: Sample, statistic: Callable[[Array], Array], *, n_boot: in
 def mean_interval(values: Array, weight: Array | None, *, level: float, method: str, n_boot: int, random_state: int) -> Interval:
     """Give an interval for a weighted mean of values in [0, 1]; the ends are kept there.
 
-    "normal" is the mean plus and minus the normal quantile times the error of the module's formula. "bootstrap" is the percentile
-    interval.
+    "binomial" is right for few rows too: see :func:`r2b.binomial.mean_bounds`. "normal" is the mean plus and minus the normal quantile
+    times the error of the module's formula. "bootstrap" is the percentile interval. Of few rows that are alike the last two collapse.
 
     Examples
     --------
@@ -172,7 +173,10 @@ def mean_interval(values: Array, weight: Array | None, *, level: float, method: 
     check_choices(level, method, n_boot)
     w = np.ones(len(values)) if weight is None else weight
     mean = float(w @ values / w.sum())
-    if method == "normal":
+    if method == "binomial":
+        variance, size_ = variance_of_means(np.zeros(len(w), np.intp), values[:, None], np.array([[mean]]), weight=w)
+        low, high = (float(end[0]) for end in mean_bounds(np.array([mean]), variance[0], size_, (1 - level) / 2))
+    elif method == "normal":
         size = effective_size(w)
         spread = float(w @ (values - mean) ** 2 / w.sum())
         # A single row says nothing about its own error.
@@ -213,17 +217,18 @@ def gap_interval(
     """Give an interval for the largest difference between group means over all columns.
 
     The largest of several estimates is biased upwards and not normal, least of all where the truth is 0, and the percentile interval then
-    never holds the truth. Both methods therefore bound all differences at once and take the largest, which holds in every case and is
-    conservative. "normal": each of the M = L R (R - 1) / 2 differences gets its normal interval at Bonferroni's level 1 - (1 - level) / M;
-    the ends are the largest lower and the largest upper end. "bootstrap": c is the level-quantile over resamples of the largest absolute
-    change of a difference; the ends are the observed value minus and plus c, for a maximum never changes by more than its arguments.
+    never holds the truth. All methods therefore bound all differences at once and take the largest, which holds in every case and is
+    conservative. "binomial", right for small groups too: see :func:`r2b.binomial.difference_bounds`. "normal": each of the
+    M = L R (R - 1) / 2 differences gets its normal interval at Bonferroni's level 1 - (1 - level) / M; the ends are the largest lower and
+    the largest upper end. "bootstrap": c is the level-quantile over resamples of the largest absolute change of a difference; the ends
+    are the observed value minus and plus c, for a maximum never changes by more than its arguments.
 
     Parameters
     ----------
     means, errors : ndarray of shape (R, L)
         Group means and their standard errors.
     sizes : ndarray of shape (R,)
-        Effective sizes of the groups. A group of one row says nothing about its own error: the interval is then [0, 1].
+        Effective sizes of the groups. A group of one row says nothing about its own error: by the normal law, and resampled, [0, 1].
     sample : Sample or None
         For the bootstrap alone, with cells of groups (first column the weight), or of groups x classes (the weight alone).
     level, method, n_boot, random_state
@@ -244,6 +249,9 @@ def gap_interval(
     n_groups, n_classes = means.shape
     if n_groups == 1:
         return Interval(0.0, 0.0, level, method)
+    if method == "binomial":
+        variance = errors**2 * (np.maximum(sizes - 1, 1e-9) / sizes)[:, None]
+        return Interval(*difference_bounds(means, variance, sizes, level=level), level, method)
     if sizes.min() <= 1 + 1e-9:
         return Interval(0.0, 1.0, level, method)
     if method == "normal" or sample is None:
@@ -284,7 +292,7 @@ def parity_interval(
     sensitive_features: Any,
     sample_weight: Any = None,
     level: float = 0.99,
-    method: IntervalMethod = "bootstrap",
+    method: IntervalMethod = "binomial",
     n_boot: int = 1_000,
     random_state: int = 0,
 ) -> Interval:
@@ -295,9 +303,11 @@ def parity_interval(
     y, sensitive_features, sample_weight
         As for :func:`r2b.metrics.demographic_parity`.
     level : float
-    method : {"bootstrap", "normal"}
-        Neither is exact for a maximum; both are conservative, see :func:`gap_interval`.
+    method : {"binomial", "bootstrap", "normal"}
+        None is exact for a maximum; all are conservative, see :func:`gap_interval`. The first alone is right for groups of few rows: there
+        the others collapse where labels happen to be alike.
     n_boot : int
+        Resamples of "bootstrap".
     random_state : int
 
     Returns
@@ -314,12 +324,18 @@ def parity_interval(
     >>> low, high = parity_interval(y, sensitive_features=s, level=0.95)
     >>> round(low, 2), round(high, 2)
     (0.45, 0.55)
+    >>> low, high = parity_interval(["a", "a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m", "m"], level=0.95)
+    >>> round(low, 2), round(high, 2)
+    (0.0, 0.75)
     """
     check_choices(level, method, n_boot)
     data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
     means, _ = means_of(data)
     sizes = group_sizes(data.groups.codes, data.weight, data.n_groups)
     choices: dict[str, Any] = {"level": level, "method": method, "n_boot": n_boot, "random_state": random_state}
+    if method == "binomial":
+        variance, sizes = variance_of_means(data.groups.codes, data.labels.array, means, weight=data.weight)
+        return Interval(*difference_bounds(means, variance, sizes, level=level), level, method)
     if method == "normal":
         return gap_interval(means, label_errors(data, means, sizes), sizes, None, **choices)
     return gap_interval(means, np.zeros_like(means), sizes, _sample_of_labels(data), **choices)

@@ -9,14 +9,14 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.auditing.facts import Chance
+from r2b.auditing.differences import SAME, Chance
 from r2b.errors import ParameterError
 from r2b.intervals import Interval
 
 Floats = NDArray[np.float64]
 
-_SAME = 1e-12  # a drawn number this near to the observed one is the same number summed in another order
-QUANTILE = 0.95  # how far fair labels go in 19 of 20 cases
+_RARE = 0.05  # what fewer fair tables than this show is beyond chance
+FEWEST = 19  # permutations below which nothing can be: the data are one of 1 + 18 tables
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,28 @@ class Draws:
 
 def chance_of(observed: float, drawn: Floats) -> Chance:
     """Compare a measure with what it is by chance."""
-    return Chance(float(drawn.mean()), float(np.quantile(drawn, QUANTILE)), p_value(observed, drawn), len(drawn))
+    p = p_value(observed, drawn)
+    return Chance(float(drawn.mean()), float(critical(drawn)), p, len(drawn), at_floor=p <= 1 / (1 + len(drawn)))
 
 
 def p_value(observed: float, drawn: Floats) -> float:
     """Give the share of the drawn numbers, the observed one among them, that are at least as large."""
-    return (1 + int((drawn >= observed - _SAME).sum())) / (1 + len(drawn))
+    return (1 + int((drawn >= observed - SAME).sum())) / (1 + len(drawn))
+
+
+def critical(drawn: Floats) -> Floats:
+    """Give the number, along the first axis, above which a measure has a p-value of 1 in 20 or less: the same question, asked once.
+
+    Of fewer than 19 draws that is none; the largest is given.
+
+    Examples
+    --------
+    >>> critical(np.arange(200.0)), p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
+    (190.0, 0.0547..., 0.0497...)
+    """
+    place = max(1, int(_RARE * (1 + len(drawn)) + 1e-9))
+    found: Floats = np.sort(drawn, axis=0)[-place]
+    return found
 
 
 def interval_around(observed: float, changes: Floats, level: float) -> Interval:

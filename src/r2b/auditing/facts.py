@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.auditing.differences import SAME, SMALL, Chance, Difference, RankedGroup
 from r2b.errors import ParameterError
 from r2b.families import Absent
 from r2b.inputs.vocabulary import plain_value
@@ -20,96 +21,7 @@ from r2b.parity.epsilon import refuse_percentages
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_RARE = 0.05
 _ROUNDING = 1e-12  # a parity of exactly epsilon comes out a few rounding errors above or below it
-
-
-@dataclass(frozen=True)
-class Chance:
-    """What fair labels of this number would show: the labels are handed to the rows by chance, again and again.
-
-    Attributes
-    ----------
-    mean : float
-        Average of the measure.
-    quantile : float
-        19 of 20 fair samples stay below it.
-    p_value : float
-        Share of (1 + permutations) that show at least as much as the data, the data among them: valid at every size.
-    n_permutations : int
-    """
-
-    mean: float
-    quantile: float
-    p_value: float
-    n_permutations: int
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One class and the two groups of a family whose means of it differ most.
-
-    Attributes
-    ----------
-    family : str
-    class_name : object
-    groups : tuple of two str
-        The group with the higher mean, then the one with the lower.
-    means : tuple of two floats
-        Theirs.
-    value : float
-        The difference.
-    """
-
-    family: str
-    class_name: Any
-    groups: tuple[str, str]
-    means: tuple[float, float]
-    value: float
-
-
-@dataclass(frozen=True)
-class RankedGroup:
-    """How far the labels of a group are from those of its whole family.
-
-    Attributes
-    ----------
-    family, group : str
-    rows : float
-        Number of rows; for memberships the expected one.
-    share : float
-        Of the weight of its family.
-    class_name : object
-        The class that deviates most.
-    mean, overall : float
-        Its mean in the group and in the family.
-    deviation : float
-        Distance between the two.
-    total_variation : float
-        Half the sum of the deviations of all classes: the share of labels that would have to change.
-    chance : Chance or None
-        Of the deviation of a group of this size, its labels drawn from the family by chance; None without permutations.
-    p_adjusted : float or None
-        Share of (1 + permutations) in which any group of the audit deviates as much, each in units of its own ``chance.quantile`` (the maxT
-        of Westfall and Young): of many groups some are far out by chance, above all small ones. None without permutations.
-    """
-
-    family: str
-    group: str
-    rows: float
-    share: float
-    class_name: Any
-    mean: float
-    overall: float
-    deviation: float
-    total_variation: float
-    chance: Chance | None
-    p_adjusted: float | None
-
-    @property
-    def beyond_chance(self) -> bool | None:
-        """Whether fewer than 1 in 20 fair tables have any group that deviates as much for its size; None without permutations."""
-        return None if self.p_adjusted is None else self.p_adjusted <= _RARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +46,12 @@ class FamilyAudit:
     chance : Chance or None
         Of the parity; None without permutations.
     interval : Interval or None
-        Of the parity of the population that the rows were drawn from, by bootstrap; None without resamples, and where groups (or
-        different rows of memberships) x classes are more than 65,536.
+        Of the parity of the population that the rows were drawn from, right for small groups too; None without resamples, and where groups
+        (or different rows of memberships) x classes are more than 65,536.
     left_out : int
         Rows of the table, or of the stratum, whose group is not known and which the family does not count.
+    levels : ndarray of shape (n_groups,) or None
+        What chance explains of each group's distance from the whole family, as ``RankedGroup.level``.
     """
 
     name: str
@@ -151,6 +65,7 @@ class FamilyAudit:
     chance: Chance | None
     interval: Interval | None
     left_out: int
+    levels: Floats | None = None
 
     @property
     def parity(self) -> float:
@@ -189,14 +104,37 @@ class FamilyAudit:
     def difference(self, place: int) -> Difference:
         """Name the groups that differ most in a class, given by its place."""
         column = self.means[:, place]
-        high, low = int(column.argmax()), int(column.argmin())
-        names, means = (self.groups[high], self.groups[low]), (float(column[high]), float(column[low]))
-        return Difference(self.name, plain_value(self.classes[place]), names, means, means[0] - means[1])
+        return self._between(int(column.argmax()), int(column.argmin()), place)
+
+    def _between(self, high: int, low: int, place: int) -> Difference:
+        names, means = (self.groups[high], self.groups[low]), (float(self.means[high, place]), float(self.means[low, place]))
+        rows = float(self.rows[high]), float(self.rows[low])
+        level = None if self.levels is None else float(self.levels[high] + self.levels[low]) if high != low else 0.0
+        return Difference(self.name, plain_value(self.classes[place]), names, means, means[0] - means[1], rows, level)
 
     @property
     def largest(self) -> Difference:
         """The class and the two groups that make the parity."""
         return self.difference(int(self.parity_by_class.argmax()))
+
+    @cached_property
+    def worst(self) -> Difference | None:
+        """The difference that is farthest beyond what chance explains of it, or None; without permutations the largest.
+
+        Two groups differ beyond chance where their means, each give or take what chance explains of it, do not meet. Groups of fewer than
+        10 rows that are within chance by themselves are not considered.
+        """
+        if self.levels is None:
+            return self.largest
+        within = np.abs(self.means - self.overall).max(axis=1) <= self.levels + SAME
+        considered = np.flatnonzero(~(within & (self.rows < SMALL)))
+        if not len(considered):
+            return None
+        lower, upper = (self.means[considered] + sign * self.levels[considered, None] for sign in (-1.0, 1.0))
+        place = int((lower.max(axis=0) - upper.min(axis=0)).argmax())
+        high, low = considered[lower[:, place].argmax()], considered[upper[:, place].argmin()]
+        found = self._between(int(high), int(low), place)
+        return found if found.beyond_chance else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +200,8 @@ class Audit:
     level : float
         Of the intervals.
     n_permutations, n_boot, random_state : int
+    clusters : int or None
+        How many clusters of rows there are; None where every row was taken as independent of all others.
 
     Examples
     --------
@@ -283,9 +223,10 @@ class Audit:
     n_permutations: int
     n_boot: int
     random_state: int
+    clusters: int | None = None
 
     def __repr__(self) -> str:
-        worst = "" if self.worst is None else f", parity {self.worst.value:.4f}"
+        worst = "" if self.largest is None else f", parity {self.largest.value:.4f}"
         n_families = len(self.families) + len(self.continuous)
         return f"<Audit: {self.n_rows:,} rows, {n_families} {'family' if n_families == 1 else 'families'}{worst}>"
 
@@ -301,9 +242,24 @@ class Audit:
         return account(self)
 
     @property
-    def worst(self) -> Difference | None:
-        """The largest difference between two groups of a family in any class; None where no attribute has groups."""
+    def largest(self) -> Difference | None:
+        """The largest difference between two groups of a family in any class, whatever explains it; None where no attribute has groups."""
         return max((family.largest for family in self.families), key=lambda each: each.value, default=None)
+
+    @property
+    def worst(self) -> Difference | None:
+        """The difference between two groups that is farthest beyond what chance explains of it; None where none is.
+
+        Without permutations, or with fewer than 19, nothing is known of chance, and it is the largest difference.
+        """
+        found = [each for family in self.families if (each := family.worst) is not None]
+        return max(found, key=lambda each: each.excess, default=None)
+
+    @property
+    def small(self) -> tuple[tuple[str, str, float], ...]:
+        """Family, name and rows of every group of fewer than 10 rows, the smallest first."""
+        each = {(f.name, group, float(rows)) for f in self.families for group, rows in zip(f.groups, f.rows, strict=True) if rows < SMALL}
+        return tuple(sorted(each, key=lambda one: (one[2], one[0], one[1])))
 
     def exceeds(self, epsilon: float) -> tuple[Difference, ...]:
         """List every family and class whose parity is larger than epsilon, the largest first; empty where none is.
@@ -327,13 +283,14 @@ class Audit:
         """Give all facts as plain values that strict JSON can hold; what is not a number is None."""
         stored: dict[str, Any] = _plain(self)
         for family, facts in zip(self.families, stored["families"], strict=True):
-            for name in ("parity", "parity_by_class", "to_overall", "to_overall_by_class", "ratio", "ratio_by_class", "largest"):
+            for name in ("parity", "parity_by_class", "to_overall", "to_overall_by_class", "ratio", "ratio_by_class", "largest", "worst"):
                 facts[name] = _plain(getattr(family, name))
         for attribute, facts in zip(self.continuous, stored["continuous"], strict=True):
             facts["explained"], facts["class_name"] = _plain(attribute.explained), _plain(attribute.class_name)
         for group, facts in zip(self.ranked, stored["ranked"], strict=True):
-            facts["beyond_chance"] = group.beyond_chance
-        stored["worst"] = _plain(self.worst)
+            facts["beyond_chance"], facts["small"] = group.beyond_chance, group.small
+        stored["worst"], stored["largest"], stored["small"] = _plain(self.worst), _plain(self.largest), _plain(self.small)
+        stored["p_value_floor"] = 1 / (1 + self.n_permutations) if self.n_permutations else None
         return stored
 
 

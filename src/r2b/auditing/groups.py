@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from r2b.auditing.chance import Draws, chance_of, interval_around
 from r2b.auditing.facts import FamilyAudit
 from r2b.auditing.resampling import MOST_SUMS, FamilyRows, Sums, means_of_sums, ranges
-from r2b.intervals import Interval, gap_interval
+from r2b.binomial import difference_bounds, variance_of_means
+from r2b.intervals import Interval
 from r2b.metrics import overall_mean
 
 Floats = NDArray[np.float64]
+
+_FEW = 50  # rows below which resampling an uncertain group does not show how far its mean may be off
 
 
 def audit_groups(
@@ -82,11 +85,30 @@ def _by_chance(rows: FamilyRows, mixtures: Floats | None, overall: Floats, n: in
 def _interval(rows: FamilyRows, mixtures: Floats | None, means: Floats, draws: Draws, seed: int) -> Interval | None:
     if not draws.n_boot or rows.n_sums > MOST_SUMS:
         return None
-    settings: dict[str, Any] = {"n_boot": draws.n_boot, "random_state": seed}
     if mixtures is None:
-        sample = rows.sample()
-        return gap_interval(means, np.zeros_like(means), rows.sizes, sample, level=draws.level, method="bootstrap", **settings)
-    if rows.n_rows == 1:  # it says nothing about its own error
-        return Interval(0.0, 1.0, draws.level, "bootstrap")
-    changes = rows.resampled(lambda sums: ranges(_group_means(sums, mixtures) - means), **settings)
+        variance, sizes = variance_of_means(
+            rows.places, rows.labels, means, weight=rows.weight, repeats=rows.repeats, clusters=rows.clusters
+        )
+        # A cluster with rows in two groups ties their means together.
+        pairs = None if rows.clusters is None else len(np.unique(rows.clusters * rows.n_places + rows.places))
+        shared = rows.clusters is not None and pairs != int(rows.clusters.max()) + 1
+        return Interval(*difference_bounds(means, variance, sizes, level=draws.level, shared=shared), draws.level, "binomial")
+    variance, sizes = _of_memberships(rows, mixtures, means)
+    if sizes.min() < _FEW:
+        return Interval(*difference_bounds(means, variance, sizes, level=draws.level, shared=True), draws.level, "binomial")
+    changes = rows.resampled(lambda sums: ranges(_group_means(sums, mixtures) - means), n_boot=draws.n_boot, random_state=seed)
     return interval_around(float(ranges(means[None])[0]), changes, draws.level)
+
+
+def _of_memberships(rows: FamilyRows, mixtures: Floats, means: Floats) -> tuple[Floats, Floats]:
+    """Give the variances of the means and the effective sizes of groups in probability: each counts every row by its membership."""
+    weight = np.ones(len(rows.places)) if rows.weight is None else rows.weight
+    one_group = np.zeros(len(rows.places), np.intp)
+    each = []
+    for group in range(mixtures.shape[1]):
+        part = weight * mixtures[rows.places, group]
+        found = variance_of_means(
+            one_group, rows.labels, means[group : group + 1], weight=part, repeats=rows.repeats, clusters=rows.clusters
+        )
+        each.append((found[0][0], found[1][0]))
+    return np.array([variance for variance, _ in each]), np.array([size for _, size in each])

@@ -22,8 +22,9 @@ from r2b.families.doubts import warn_of_doubts
 from r2b.families.fitted import Crossings, Mixture, Moments
 from r2b.families.request import AbsentGroups, SmallGroups
 from r2b.inputs import Dataset, Groups, Schema
+from r2b.inputs.agreement import refuse_lengths, refuse_other_index
 from r2b.inputs.dataset import assemble
-from r2b.inputs.vocabulary import plain_value
+from r2b.inputs.vocabulary import column_of, plain_value, read_vocabulary
 from r2b.job import refuse_scores
 from r2b.metrics import means_of
 from r2b.parity import Member, Parity
@@ -40,6 +41,7 @@ def audit(
     families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
     missing: Literal["error", "group", "exclude"] = "error",
     sample_weight: Any = None,
+    clusters: Any = None,
     min_group_size: int = 0,
     small_groups: SmallGroups = "error",
     absent: AbsentGroups = "report",
@@ -66,6 +68,9 @@ def audit(
         What becomes of rows without a value of an attribute: refused, a group of their own, or left out of its families and counted there.
     sample_weight : array-like of shape (N,), optional
         Weights, not repetitions: a row of weight 2 is one observation.
+    clusters : array-like of shape (N,), optional
+        Which rows go together: the patient, the annotator, the household. Rows of one cluster count as one observation for what chance
+        shows and for intervals. Without it every row is taken as independent of all others.
     min_group_size : int
         The fewest rows a group may have.
     small_groups : {"error", "merge", "exclude"}
@@ -75,7 +80,7 @@ def audit(
     n_permutations : int
         How often labels are handed out by chance, to see what fair labels of this number would show; 0 to leave it out.
     n_boot : int
-        Resamples for the intervals; 0 to leave them out.
+        Resamples for the intervals of continuous attributes and memberships; those of groups need none. 0 to leave all intervals out.
     level : float
         Of the intervals.
     random_state : int
@@ -102,7 +107,11 @@ def audit(
     million. ``n_permutations`` and ``n_boot`` scale these times.
 
     A weight stays with its label when labels are handed out by chance. A permuted p-value is valid at every size; it is at least
-    1 / (1 + n_permutations). Intervals bound all differences at once and are conservative.
+    1 / (1 + n_permutations). Intervals bound all differences at once, are right for groups of two rows too (:mod:`r2b.binomial`), and
+    conservative.
+
+    With clusters the labels are not handed about: what the labels of a cluster differ from the mean by keeps or changes its sign, for all
+    its rows together. A group of a single cluster then is never beyond chance, however many rows it has.
 
     Examples
     --------
@@ -127,7 +136,14 @@ def audit(
         weightless="allow",
         categorical_only=False,
     )
-    return audit_dataset(data, request, draws, int(n_largest))
+    return audit_dataset(data, request, draws, int(n_largest), None if clusters is None else _cluster_codes(clusters, data))
+
+
+def _cluster_codes(clusters: Any, data: Dataset) -> Array:
+    column = column_of(clusters, what="clusters")
+    refuse_lengths("y", data.n_rows, "clusters", len(column))
+    refuse_other_index(("y", data.index), ("clusters", column.index))
+    return read_vocabulary(column, what="clusters")[0].astype(np.int64)
 
 
 def settled(
@@ -152,10 +168,10 @@ def settled(
     return draws, request
 
 
-def audit_dataset(data: Dataset, request: Request, draws: Draws, n_largest: int) -> Audit:
-    """Measure a table that was read already."""
+def audit_dataset(data: Dataset, request: Request, draws: Draws, n_largest: int, clusters: Array | None = None) -> Audit:
+    """Measure a table that was read already; clusters by their codes."""
     refuse_scores(data)
-    measurer = _Measurer.of(data, request, draws)
+    measurer = _Measurer.of(data, request, draws, clusters)
     warn_of_doubts(measurer)
     return measurer.measure(n_largest)
 
@@ -177,13 +193,14 @@ class _Measurer:
     parity: Parity
     kinds: Kinds | None
     draws: Draws
+    clusters: Array | None
 
     @classmethod
-    def of(cls, data: Dataset, request: Request, draws: Draws) -> _Measurer:
+    def of(cls, data: Dataset, request: Request, draws: Draws, clusters: Array | None) -> _Measurer:
         means, weights = means_of(data)
         means = np.where(weights[:, None] > 0, means, 0.0)  # a cell without weight adds nothing to any mean
         families, parity = resolve(request, data.groups, weights, means)
-        return cls(data, means, weights, families, parity, Kinds.of(data), draws)
+        return cls(data, means, weights, families, parity, Kinds.of(data), draws, clusters)
 
     @property
     def groups(self) -> Groups:
@@ -211,19 +228,21 @@ class _Measurer:
                 continuous.append(audit_continuous(member.name, rows, matrix, names, settled[3], self._overall(rows), self.draws, left_out))
                 continue
             groups.append(audit_groups(member.name, *settled, self.parity.share[member.groups], self.draws, left_out))
+        families, ranked = ranking(groups, n_largest)
         return Audit(
             n_rows=self.data.size,
             classes=self.data.labels.vocabulary.values,
             overall=self.cell_weight @ self.cell_means / self.cell_weight.sum(),
-            families=tuple(family for family, _ in groups),
+            families=families,
             continuous=tuple(continuous),
-            ranked=ranking(groups, n_largest),
+            ranked=ranked,
             absent=self.families.absent,
             left_out=self.families.left_out,
             level=float(self.draws.level),
             n_permutations=int(self.draws.n_permutations),
             n_boot=int(self.draws.n_boot),
             random_state=int(self.draws.random_state),
+            clusters=None if self.clusters is None else len(np.unique(self.clusters)),
         )
 
     def _overall(self, rows: FamilyRows) -> Floats:
@@ -234,13 +253,14 @@ class _Measurer:
         """Give the rows of a family and, where places are not groups, how each place counts."""
         cells, n_groups = self.data.groups, member.groups.stop - member.groups.start
         if self.parity.design is None:  # groups are the cells, and may be too many for a design
-            return FamilyRows(self.data, self.kinds, np.arange(n_groups), n_groups), None
+            return FamilyRows(self.data, self.kinds, np.arange(n_groups), n_groups, self.clusters), None
         design = self.parity.design[:, member.groups]
         if isinstance(counting, Crossings):
-            return FamilyRows(self.data, self.kinds, np.where(design.any(axis=1), design.argmax(axis=1), -1), n_groups), None
+            places = np.where(design.any(axis=1), design.argmax(axis=1), -1)
+            return FamilyRows(self.data, self.kinds, places, n_groups, self.clusters), None
         codes = cells.table[:, counting.column]
         inside = counting.stratum.of(cells) & (codes < len(cells.vocabularies[counting.column].values))
         _, first, place = np.unique(codes[inside], return_index=True, return_inverse=True)
         place_of_cell = np.full(len(codes), -1)
         place_of_cell[inside] = place
-        return FamilyRows(self.data, self.kinds, place_of_cell, len(first)), np.asarray(design[inside][first])
+        return FamilyRows(self.data, self.kinds, place_of_cell, len(first), self.clusters), np.asarray(design[inside][first])

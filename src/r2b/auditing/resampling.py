@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.inputs import Dataset
-from r2b.intervals import Sample, bootstrap, group_sizes, sample_of_values
+from r2b.intervals import Sample, bootstrap, sample_of_values
 from r2b.merge import class_weights
 
 Floats = NDArray[np.float64]
@@ -70,12 +70,15 @@ class FamilyRows:
     place_of_cell : ndarray of shape (n_cells,)
         The place of the rows of each cell; -1 for rows that the family does not count.
     n_places : int
+    all_clusters : ndarray of shape (N,) or None
+        The cluster of each row of the table; None where rows are independent.
     """
 
     data: Dataset
     kinds: Kinds | None
     place_of_cell: Array
     n_places: int
+    all_clusters: Array | None = None
 
     @property
     def n_sums(self) -> int:
@@ -90,7 +93,7 @@ class FamilyRows:
     @property
     def counted(self) -> bool:
         """Whether the rows are fully told by a table of counts, places by kinds, that is cheaper to draw than they are."""
-        if self.kinds is None:
+        if self.kinds is None or self.all_clusters is not None:
             return False
         if self.data.repeats is not None:
             return True  # there is nothing else: the rows were counted where they live
@@ -132,19 +135,21 @@ class FamilyRows:
         """Weights of the rows that are counted."""
         return None if self.data.weight is None else _each(self.data)[self.kept]
 
-    @cached_property
-    def sizes(self) -> Floats:
-        """Kish's effective number of rows of every place."""
-        if self.data.weight is None:
-            inside = self.place_of_cell >= 0
-            return np.bincount(self.place_of_cell[inside], self.data.groups.counts[inside], self.n_places).astype(np.float64)
-        there = self.weight
-        assert there is not None
-        return group_sizes(self.places, there, self.n_places, None if self.data.repeats is None else self.data.repeats[self.kept])
+    @property
+    def repeats(self) -> Array | None:
+        """How many rows each row that is counted stands for."""
+        return None if self.data.repeats is None else self.data.repeats[self.kept]
 
     def permuted(self, n_permutations: int, random_state: int) -> Iterator[Sums]:
-        """Hand the labels, each with its weight, to the rows by chance, and give the sums; block by block."""
+        """Hand the labels, each with its weight, to the rows by chance, and give the sums; block by block.
+
+        Rows of one cluster are alike for reasons of their own, and cannot be handed about one by one. There the signs of what the labels of
+        a cluster differ from the mean by are drawn instead, one sign for all its rows: no group is then favoured, and every cluster
+        keeps what its rows have in common (the wild cluster bootstrap).
+        """
         rng = np.random.default_rng(random_state)
+        if self.all_clusters is not None:
+            return self._flipped(n_permutations, rng)
         if self.counted:
             return self._permuted_counts(n_permutations, rng)
         return self._permuted_matrix(n_permutations, rng) if self.data.labels.is_soft else self._permuted_codes(n_permutations, rng)
@@ -184,6 +189,45 @@ class FamilyRows:
             rows = rng.permutation(self.n_rows)
             yield np.add.reduceat(weighted[rows], starts, axis=0)[None], np.add.reduceat(weight[rows], starts)[None]
 
+    @cached_property
+    def clusters(self) -> Array | None:
+        """The cluster of each row that is counted."""
+        return None if self.all_clusters is None else np.unique(self.all_clusters[self.kept], return_inverse=True)[1]
+
+    @cached_property
+    def _pairs(self) -> tuple[Array, Array, Floats, Floats]:
+        """Give every cluster and place that occur together, in the order of places, with the weight and the sums of labels there."""
+        assert self.clusters is not None
+        pairs, unit = np.unique(self.places * (int(self.clusters.max()) + 1) + self.clusters, return_inverse=True)
+        weight = np.ones(self.n_rows) if self.weight is None else self.weight
+        sums = np.empty((len(pairs), self.data.n_classes))
+        for k in range(self.data.n_classes):
+            sums[:, k] = np.bincount(unit, weight * (self.labels[:, k] if self.data.labels.is_soft else self.labels == k))
+        place, cluster = np.divmod(pairs, int(self.clusters.max()) + 1)
+        return place, cluster, np.bincount(unit, weight).astype(np.float64), sums
+
+    def _flipped(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+        place, cluster, weight, sums = self._pairs
+        starts = np.searchsorted(place, np.arange(self.n_places))
+        totals = np.add.reduceat(weight, starts)
+        overall = sums.sum(axis=0) / totals.sum()
+        off = sums - weight[:, None] * overall
+        for _ in range(n_permutations):
+            signs = rng.choice([-1.0, 1.0], int(cluster.max()) + 1)
+            moved = np.add.reduceat(signs[cluster][:, None] * off, starts, axis=0)
+            # The mean of all rows stays what it is, as when labels are handed about.
+            moved += totals[:, None] * (overall - moved.sum(axis=0) / totals.sum())
+            yield moved[None], totals[None]
+
+    def _resampled_clusters(self, statistic: Callable[[Sums], Floats], n_boot: int, rng: np.random.Generator) -> Floats:
+        place, cluster, weight, sums = self._pairs
+        starts, found = np.searchsorted(place, np.arange(self.n_places)), []
+        for _ in range(n_boot):
+            drawn = rng.poisson(1.0, int(cluster.max()) + 1)[cluster].astype(np.float64)
+            table = np.add.reduceat(drawn[:, None] * sums, starts, axis=0)
+            found.append(statistic((table[None], np.add.reduceat(drawn * weight, starts)[None])))
+        return np.concatenate(found)
+
     def sample(self) -> Sample:
         """Give the rows as what is resampled: cells are places x classes, or places for probabilities."""
         if self.data.labels.is_soft:
@@ -220,7 +264,9 @@ class FamilyRows:
         return Sample(where, each[:, None], counts, self.n_sums)
 
     def resampled(self, statistic: Callable[[Sums], Floats], *, n_boot: int, random_state: int) -> Floats:
-        """Give a statistic of the sums, of shape (b,) for each block, on resampled rows."""
+        """Give a statistic of the sums, of shape (b,) for each block, on resampled rows, or on resampled clusters of rows."""
+        if self.all_clusters is not None:
+            return self._resampled_clusters(statistic, n_boot, np.random.default_rng(random_state))
 
         def of_cells(sums: Array) -> Array:
             if self.data.labels.is_soft:

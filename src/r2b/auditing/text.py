@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from r2b.auditing.differences import SMALL
+from r2b.chance import format_p_value
 from r2b.inputs.names import written
 
 if TYPE_CHECKING:
-    from r2b.auditing.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
+    from r2b.auditing.differences import Chance, Difference, RankedGroup
+    from r2b.auditing.facts import Audit, ContinuousAudit, FamilyAudit
     from r2b.intervals import Interval
 
 _SHOWN = 5
@@ -18,10 +21,11 @@ def account(found: Audit) -> str:
     n_families = len(found.families) + len(found.continuous)
     sizes = (_many(found.n_rows, "row", "rows"), _many(len(found.classes), "class", "classes"), _many(n_families, "family", "families"))
     lines = [f"Audit: {', '.join(sizes)}"]
-    if found.families:
-        worst = max(found.families, key=lambda family: family.parity)
-        known = "" if worst.chance is None else f"; fair labels show {worst.chance.mean:.4f}"
-        lines.append(f"  worst             {_difference(worst.largest)}{_of(worst.name)}{known}")
+    lines += _worst(found)
+    if found.n_permutations or found.n_boot:
+        lines.append(f"  supposed          {_supposed(found.clusters)}")
+    if found.small:
+        lines.append(f"  small             {_small(found)}")
     if found.left_out > 0:
         lines.append(f"  left out          {100 * found.left_out:.2f} % of the weight is in no family")
     for family in found.families:
@@ -38,13 +42,42 @@ def account(found: Audit) -> str:
     return "\n".join(lines)
 
 
+def _worst(found: Audit) -> list[str]:
+    worst, largest = found.worst, found.largest
+    if largest is None:
+        return []
+    if worst is None:
+        return [f"  worst             none beyond chance; the largest is {_difference(largest)}{_of(largest.family)}{_level(largest)}"]
+    return [f"  worst             {_difference(worst)}{_of(worst.family)}{_level(worst)}"]
+
+
+def _level(each: Difference) -> str:
+    return "" if each.level is None else f"; chance explains {each.level:.4f}"
+
+
+def _supposed(clusters: int | None) -> str:
+    if clusters is not None:
+        return f"{_many(clusters, 'cluster', 'clusters')} of rows, independent of each other"
+    return "rows are independent; if people or annotators have several rows each, say so with clusters"
+
+
+def _small(found: Audit) -> str:
+    family, group, rows = found.small[0]
+    many = _many(len(found.small), "group has", "groups have")
+    return f"{many} fewer than {SMALL} rows, the smallest {rows:.3g}: {written(group)}{_of(family)}; see min_group_size"
+
+
 def _family(family: FamilyAudit) -> list[str]:
     lines = [
         f"  {written(family.name) or 'one attribute'} ({_many(len(family.groups), 'group', 'groups')}{_without(family.left_out)})",
         f"    parity          {family.parity:.4f}  ({_difference(family.largest)})",
         f"    to overall      {family.to_overall:.4f}; smallest ratio {family.ratio:.4f}",
     ]
-    return lines + _evidence(family.chance, family.interval)
+    lines += _evidence(family.chance, family.interval)
+    if family.levels is not None and family.worst != family.largest:
+        of_its_own = "none" if family.worst is None else f"{_difference(family.worst)}{_level(family.worst)}"
+        lines.append(f"    beyond chance   {of_its_own}")
+    return lines
 
 
 def _continuous(attribute: ContinuousAudit) -> list[str]:
@@ -59,26 +92,28 @@ def _continuous(attribute: ContinuousAudit) -> list[str]:
 def _evidence(chance: Chance | None, interval: Interval | None) -> list[str]:
     lines = []
     if interval is not None:
-        lines.append(f"    interval        {interval.low:.4f} to {interval.high:.4f}  ({100 * interval.level:g} %, bootstrap)")
+        lines.append(f"    interval        {interval.low:.4f} to {interval.high:.4f}  ({100 * interval.level:g} %, {interval.method})")
     if chance is not None:
-        lines.append(f"    by chance       {chance.mean:.4f} on average, below {chance.quantile:.4f} in 19 of 20; p = {chance.p_value:.3g}")
+        p = format_p_value(chance.p_value, chance.n_permutations)
+        lines.append(f"    by chance       {chance.mean:.4f} on average, up to {chance.quantile:.4f} in 19 of 20; p {p}")
     return lines
 
 
 def _ranked(found: Audit) -> list[str]:
-    lines = ["  groups farthest from their family" + ("" if found.ranked[0].chance is None else ", those beyond chance first")]
+    lines = ["  groups farthest from their family" + ("" if found.ranked[0].level is None else ", those beyond chance first")]
     return lines + [_group(each) for each in found.ranked]
 
 
 def _group(each: RankedGroup) -> str:
     away = f"class {written(each.class_name)} {each.mean:.4f} against {each.overall:.4f}, deviation {each.deviation:.4f}"
-    judged = "" if each.chance is None else f"; {'beyond' if each.beyond_chance else 'within'} chance (alone {each.chance.quantile:.4f})"
-    return f"    {written(each.group)} ({_many(round(each.rows), 'row', 'rows')}): {away}{judged}"
+    judged = "" if each.level is None else f"; {'beyond' if each.beyond_chance else 'within'} chance, which explains {each.level:.4f}"
+    return f"    {written(each.group)} ({_many(round(each.rows), 'row', 'rows')}{', small' if each.small else ''}): {away}{judged}"
 
 
 def _difference(each: Difference) -> str:
     (high, low), (more, less) = each.groups, each.means
-    groups = f"{written(high)} {more:.4f}, {written(low)} {less:.4f}"
+    many, few = (f" ({rows:.3g} {'row' if rows == 1 else 'rows'})" if rows < SMALL else "" for rows in each.rows)
+    groups = f"{written(high)} {more:.4f}{many}, {written(low)} {less:.4f}{few}"
     return f"class {written(each.class_name)}: {groups}, difference {each.value:.4f}"
 
 

@@ -15,7 +15,7 @@ from r2b.cli.selection import Selection, families_of
 from r2b.cli.speaking import on_lines, one_line, say, say_json
 from r2b.cli.stream_audit import audit_stream
 from r2b.cli.streams import streams
-from r2b.tables import Landing, read_table
+from r2b.tables import Landing, Table, read_table
 
 
 @click.command("audit", short_help="Measure how far labels are from parity.")
@@ -23,6 +23,12 @@ from r2b.tables import Landing, read_table
 @options.columns
 @options.normalize
 @options.groups
+@click.option(
+    "--clusters",
+    metavar="COLUMN",
+    shell_complete=completing.columns,
+    help="Column that says which rows go together, such as the patient or the annotator. Without it rows are taken as independent.",
+)
 @click.option("--permutations", type=int, default=200, show_default=True, help="How often chance is drawn; 0 leaves it out.")
 @click.option("--bootstrap", type=int, default=500, show_default=True, help="Resamples for the intervals; 0 leaves them out.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Level of the intervals.")
@@ -40,6 +46,7 @@ def audit_command(
     normalize: bool,
     families: str | None,
     family: tuple[str, ...],
+    clusters: str | None,
     permutations: int,
     bootstrap: int,
     level: float,
@@ -70,13 +77,15 @@ def audit_command(
       r2b audit adult.csv --label income --sensitive sex --control occupation --na '?' --missing exclude
       zcat scores.csv.gz | r2b audit - --label-columns 'p_*' --sensitive sex --continuous age --json
       r2b audit 'people/*.parquet' --label job --sensitive sex
+      r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
     from r2b.auditing import audit
 
     asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
     draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
-    if streams(data, stream, format_, {**given, "html": html, "markdown": markdown, "encoding": encoding, "normalized": normalize}):
+    needs = {**given, "html": html, "markdown": markdown, "encoding": encoding, "normalized": normalize, "clusters": clusters}
+    if streams(data, stream, format_, needs):
         reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
         asked |= {"families": families, "family": family, "n_largest": largest, "epsilon": epsilon, **draws}
         found, name = audit_stream(data, html, markdown, reading, asked, given, force=force, quiet=quiet or as_json)
@@ -86,6 +95,7 @@ def audit_command(
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         selection = Selection.of(table, **given)
         arguments = selection.arguments(table)
+        draws["clusters"] = None if clusters is None else _clusters(table, clusters, selection)
         asked["families"] = families_of(table, families, family, "both")
         with on_lines(table):
             arguments["y"] = normalized(arguments["y"]) if normalize else arguments["y"]
@@ -93,6 +103,12 @@ def audit_command(
         land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
         landing.land()
     return _said(found, table.name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
+
+
+def _clusters(table: Table, name: str, selection: Selection) -> Any:
+    table.check([name], "--clusters")
+    gaps = set(selection.na) if table.format.kind in ("csv", "tsv") else set()
+    return [None if value in gaps else value for value in table.columns([name])[name]] if gaps else table.columns([name])[name]
 
 
 def _said(found: Audit, name: str, reports: tuple[str | None, ...], max_parity: float | None, *, as_json: bool, quiet: bool) -> int:

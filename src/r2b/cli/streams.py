@@ -64,7 +64,7 @@ def _needs_memory(data: str, format_: str | None, given: Mapping[str, Any]) -> s
         plain_encoding(given.get("encoding", "utf-8"))
     except ParameterError:
         return f"The encoding is {given['encoding']}"
-    for option in ("continuous", "membership"):
+    for option in ("continuous", "membership", "clusters"):
         if given.get(option):
             return f"--{option} is given"
     soft = bool(given.get("label_columns"))

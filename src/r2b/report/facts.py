@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.auditing import Audit, FamilyAudit, audit
+from r2b.auditing import Audit, audit
 from r2b.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.families.doubts import doubts_of
@@ -35,7 +35,6 @@ Leaving = tuple[str, Realised]
 
 FORMAT, VERSION = "r2b-report", 1
 
-_RARE = 0.05
 _SHARED = ("missing", "min_group_size", "small_groups", "absent")  # options that audit and debias both have
 _ECHOED = (*_SHARED, "bound", "families", "target", "lam", "objective", "tol", "max_iter", "time_limit", "normalize")
 _LISTED = 10  # changes and constraints by name
@@ -56,6 +55,7 @@ def gather(
     level: float = 0.95,
     random_state: int = 0,
     leaving: Leaving | None = None,
+    clusters: Any = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Audit labels, solve for fair ones, ask what that costs, and put all of it into one dictionary of plain values.
@@ -70,7 +70,7 @@ def gather(
         The command that made the report, to be shown at its end.
     frontier_points : int
         Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
-    n_permutations, n_boot, level, random_state
+    n_permutations, n_boot, level, random_state, clusters
         As for :func:`r2b.auditing.audit`. The same input and random_state give the same facts: there is no date in them.
     leaving : tuple (str, Realised), optional
         The form in which labels left, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
@@ -109,6 +109,7 @@ def gather(
         n_boot=n_boot,
         level=level,
         random_state=random_state,
+        clusters=clusters,
         **{option: options[option] for option in _SHARED if option in options},
     )
     draws = {"random_state": random_state, "frontier_points": frontier_points}
@@ -271,37 +272,27 @@ def _weights(weight: Floats, repeats: NDArray[Any] | None) -> dict[str, float]:
 
 
 def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
-    """Pick the family farthest beyond chance, and what becomes of it."""
-    if not found.families:
+    """Tell the worst difference of the audit, or the largest where none is beyond chance, and what becomes of its family."""
+    told = found.worst or found.largest
+    if told is None:
         return None
-    bounded = {family.name for family in proof.families}
-    worst = max(found.families, key=lambda family: _beyond(family, bounded))
-    largest = worst.largest
-    places = [worst.groups.index(group) for group in largest.groups]
-    after = [float(family.measure.max()) for family in proof.families if family.name == worst.name and family.bound == "range"]
-    chance = worst.chance
+    family = next(family for family in found.families if family.name == told.family)
+    after = [float(each.measure.max()) for each in proof.families if each.name == family.name and each.bound == "range"]
+    # The interval is that of the largest difference, and of no other.
+    interval = family.interval if told == family.largest else None
     return {
-        "family": worst.name,
-        "class": _plain(largest.class_name),
-        "groups": list(largest.groups),
-        "means": list(largest.means),
-        "rows": [float(worst.rows[place]) for place in places],
-        "difference": largest.value,
-        "interval": None if worst.interval is None else [worst.interval.low, worst.interval.high],
+        "family": told.family,
+        "class": _plain(told.class_name),
+        "groups": list(told.groups),
+        "means": list(told.means),
+        "rows": list(told.rows),
+        "difference": told.value,
+        "interval": None if interval is None else [interval.low, interval.high],
         "level": found.level,
-        "chance": None if chance is None else {"mean": chance.mean, "quantile": chance.quantile, "p_value": chance.p_value},
-        "verdict": "not tested" if chance is None else "beyond chance" if chance.p_value <= _RARE else "within chance",
+        "chance": None if told.level is None else {"quantile": told.level},
+        "verdict": "not tested" if told.level is None else "beyond chance" if told.beyond_chance else "within chance",
         "after": after[0] if after else None,
     }
-
-
-def _beyond(family: FamilyAudit, bounded: set[str]) -> tuple[bool, bool, float]:
-    # Families of many small groups are far apart by chance alone and should not come first for that. Among those beyond chance the ones
-    # that debiasing acts on come first, so that the report follows one family from what was found to what becomes of it.
-    inside = family.name in bounded
-    if family.chance is None:
-        return False, inside, family.parity
-    return family.chance.p_value <= _RARE, inside, family.parity - family.chance.quantile
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:

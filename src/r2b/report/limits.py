@@ -25,10 +25,20 @@ def _particular(facts: dict[str, Any]) -> list[dict[str, str]]:
     if small and min(small)[0] < 100:
         rows, group, family = min(small)
         where = f" of {isolated(family)}" if family else ""
-        text = f"The smallest, {isolated(group)}{where}, has {rows_of(round(rows))}. The means of such a group move far by chance alone."
+        hint = " min_group_size refuses, merges or leaves out smaller groups than it says."
+        text = (
+            f"The smallest, {isolated(group)}{where}, has {rows_of(round(rows))}. The means of such a group move far by chance alone.{hint}"
+        )
         limits.append(_limit("Some groups are small", text))
     if facts["doubts"]:
         limits.append(_limit("The data may not be what was meant", " ".join(doubt["problem"] for doubt in facts["doubts"])))
+    if found["n_permutations"] or found["n_boot"]:
+        if found["clusters"] is None:
+            text = "Several rows of one person or annotator say less than rows of as many. Where there are such, audit with clusters."
+            limits.append(_limit("Rows are taken as independent", text))
+        else:
+            text = f"{found['clusters']:,} clusters are taken as independent of each other, and the rows of one as a single observation."
+            limits.append(_limit("Rows come in clusters", text))
     if found["left_out"] > 0:
         text = f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with nothing."
         limits.append(_limit("Some rows are in no group", text))
@@ -64,7 +74,7 @@ _GENERAL = [
     ),
     _limit(
         "Intervals suppose a sample",
-        "They speak of the population from which these rows were drawn independently. They do not cover errors in the labels or groups.",
+        "They speak of the population from which these rows, or clusters, were drawn independently, not of errors in labels or groups.",
     ),
     _limit(
         "Labels are not predictions",

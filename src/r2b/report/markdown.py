@@ -126,27 +126,31 @@ def _sure(facts: dict[str, Any]) -> list[str]:
         interval = (
             f"{words.number(100 * each['interval'][0])} to {words.number(100 * each['interval'][1])}" if each["interval"] else "not drawn"
         )
-        chance = (
-            [words.number(100 * each["chance"]["quantile"]), words.p_value(each["chance"]["p_value"])]
-            if each["chance"]
-            else ["not drawn"] * 2
-        )
+        chance = [words.number(100 * each["chance"]["quantile"]), words.p_value(each["chance"])] if each["chance"] else ["not drawn"] * 2
         name = each["name"] if each["kind"] == "difference" else f"{each['name']} (share explained)"
         rows.append([name, words.number(100 * each["value"]), interval, *chance])
-    parts = ["## How sure we are", table(["Family", "found", "interval", "chance, 19 of 20 below", "p"], rows)]
+    parts = [
+        "## How sure we are",
+        text(words.supposed(facts)),
+        text(words.small_groups(facts)),
+        table(["Family", "found", "interval", "chance, 19 of 20 below", "p"], rows),
+    ]
     ranked = [
         [
             r["group"],
             r["class_name"],
-            words.count(r["rows"]),
+            f"{words.count(r['rows'])}{' (small)' if r['small'] else ''}",
             words.percent(r["mean"]),
             words.percent(r["overall"]),
+            words.number(100 * r["deviation"]),
+            "" if r["level"] is None else words.number(100 * r["level"]),
             "not tested" if r["beyond_chance"] is None else "beyond chance" if r["beyond_chance"] else "within chance",
         ]
         for r in facts["audit"]["ranked"]
     ]
     if ranked:
-        parts += ["### Groups farthest from all rows", table(["Group", "Class", "rows", "share", "all rows", "verdict"], ranked, left=2)]
+        columns = ["Group", "Class", "rows", "share", "all rows", "points away", "chance explains", "verdict"]
+        parts += ["### Groups farthest from all rows", table(columns, ranked, left=2)]
     return parts
 
 

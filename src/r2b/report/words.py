@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from r2b.chance import format_p_value
 from r2b.inputs.names import directions_shown
 
 MINUS = "\N{MINUS SIGN}"
@@ -82,9 +83,15 @@ def tiny(value: float) -> str:
     return "0" if value == 0 else f"{abs(value):.0e}"
 
 
-def p_value(value: float) -> str:
-    """Write a p-value with two figures."""
-    return f"{value:.2g}"
+def p_value(chance: dict[str, Any]) -> str:
+    """Write a p-value with two figures; the least that so many permutations can give is an upper limit.
+
+    Examples
+    --------
+    >>> p_value({"p_value": 1 / 201, "n_permutations": 200}), p_value({"p_value": 0.0347, "n_permutations": 200})
+    ('at most 0.005', '0.035')
+    """
+    return format_p_value(chance["p_value"], chance["n_permutations"]).removeprefix("= ")
 
 
 def rows_of(n: float) -> str:
@@ -171,6 +178,26 @@ def _title_of_continuous(facts: dict[str, Any]) -> str:
     return f"{name} explains {percent(worst['explained'])} of who is labelled {quoted(worst['class_name'])}"
 
 
+def supposed(facts: dict[str, Any]) -> str:
+    """Say what chance and intervals suppose about the rows."""
+    n = facts["audit"]["clusters"]
+    if n is None:
+        return "Every row is taken as independent of all others. Where people or annotators have several rows, chance explains more."
+    return f"Rows of one cluster count together: {n:,} clusters are taken as independent of each other."
+
+
+def small_groups(facts: dict[str, Any]) -> str:
+    """Say which groups have few rows, and what can be done; nothing where none has."""
+    small = facts["audit"]["small"]
+    if not small:
+        return ""
+    family, group, rows = small[0]
+    where = f" of {isolated(family)}" if family else ""
+    many = f"{len(small):,} groups have" if len(small) > 1 else "1 group has"
+    smallest = f"the smallest, {quoted(group)}{where}, {rows_of(rows)}"
+    return f"{many} fewer than 10 rows, {smallest}. min_group_size refuses, merges or leaves out such groups."
+
+
 def quoted(name: Any) -> str:
     """Put a class or group in quotation marks; names may be numbers, empty or whole sentences."""
     return f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(name)}\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -196,16 +223,21 @@ def _found(facts: dict[str, Any]) -> list[str]:
     if found["chance"] is None:
         return [said]
     chance = (
-        "If the label had nothing to do with the group, a table of this size would show about "
-        f"{points(found['chance']['mean'])} by chance, and less than {number(100 * found['chance']['quantile'])} in 19 of 20 cases."
+        "If the label had nothing to do with the group, two groups of these sizes would differ by no more than "
+        f"{points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at."
     )
     return [said, chance]
 
 
 def _against_others(facts: dict[str, Any]) -> str:
-    """Say that nothing differs more, where there is anything else that could."""
+    """Say that nothing differs more, where there is anything else that could; or what does, and is no more than chance."""
     found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), isolated(facts["label"])
-    n_groups = next(len(family["groups"]) for family in facts["audit"]["families"] if family["name"] == found["family"])
+    family = next(family for family in facts["audit"]["families"] if family["name"] == found["family"])
+    n_groups = len(family["groups"])
+    if family["parity"] > found["difference"] + _NONE:
+        (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
+        larger = f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)})"
+        return f"{larger} are {points(family['parity'])} apart, but groups of these sizes owe more of it to chance."
     if n_groups > 2:
         return f"No two groups of {family_name(found['family'])} differ more, in any of the {n_classes:,} classes of {label}."
     return f"In no other class of {label} do they differ more." if n_classes > 2 else ""

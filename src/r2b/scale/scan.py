@@ -220,6 +220,7 @@ class Scan:
         families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
         missing: Literal["error", "group", "exclude"] = "error",
         sample_weight: str | None = None,
+        clusters: None = None,
         min_group_size: int = 0,
         small_groups: SmallGroups = "error",
         absent: AbsentGroups = "report",
@@ -237,12 +238,20 @@ class Scan:
             Names of columns, as for :meth:`debias`.
         families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level, random_state, n_largest
             As for :func:`r2b.audit`.
+        clusters : None
+            Refused: rows are counted here, and which go together is lost. Rows are taken as independent.
 
         Notes
         -----
         Class labels are counted in one pass, also with weights as long as few of them differ. Probabilities are resampled row by row: they
         are brought into memory, and refused where they are too many for it.
         """
+        if clusters is not None:
+            raise ParameterError(
+                f"clusters is {clusters!r}, but rows that are counted where they live are taken as independent.",
+                remedy="Read the columns into memory and use r2b.audit(..., clusters=...); on the command line, leave out --stream.",
+                clusters=clusters,
+            )
         draws, request = settled(
             n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
         )

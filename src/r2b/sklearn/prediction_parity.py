@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b.chance import SamplingLevel, sampling_level
+from r2b.chance import SamplingLevel, format_p_value, sampling_level
 from r2b.errors import ParameterError, ShapeError
 from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.metrics import demographic_parity
@@ -45,7 +45,9 @@ class PredictionParity:
         lines = [f"Parity of predictions on {self.n_rows:,} rows"]
         for name, value, level in [("probability", self.probability, self.probability_level), ("hard", self.hard, self.hard_level)]:
             if value is not None:
-                chance = "" if level is None else f" (chance: {level.mean:.4f} on average, p = {level.p_value:.3f})"
+                chance = (
+                    "" if level is None else f" (chance: {level.mean:.4f} on average, p {format_p_value(level.p_value, len(level.draws))})"
+                )
                 lines.append(f"  {name:<12}{value:.4f}{chance}")
         return "\n".join(lines if self.accuracy is None else [*lines, f"  {'accuracy':<12}{self.accuracy:.4f}"])
 
