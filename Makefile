@@ -6,6 +6,7 @@ PYTHON ?=
 PYTEST_ARGS ?=
 TORCH ?= 2.13.0+cpu
 SCALE ?=
+BENCH ?=
 PEERS ?=
 
 STAMP := $(VENV)/.r2b-installed
@@ -23,8 +24,8 @@ demo: $(STAMP)  ## debias a real data set and show the certificate
 test: $(STAMP)  ## run every test and every example in the documentation of the code
 	@$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
 
-bench: $(STAMP)  ## time the solver against general QP solvers
-	@$(RUN) benchmarks/run.py
+bench: $(STAMP)  ## time the solver against general QP solvers, and on tables drawn from a seed (BENCH='--seed 7')
+	@$(RUN) benchmarks/run.py $(BENCH)
 
 bench-scale: $(STAMP)  ## time files larger than memory against DuckDB and a plain copy (200 million rows, 10 GB of disk)
 	@$(RUN) benchmarks/scale.py $(SCALE)

@@ -1,6 +1,6 @@
 """Labels on a CUDA device: walks against one read, whole solves, agreement with the host, labels larger than a budget. Prints JSON.
 
-    python benchmarks/device.py --json out.json
+    python benchmarks/device.py --json out.json --seed 0
 
 Needs torch with CUDA and Triton beside r2b's own needs (NumPy, narwhals, threadpoolctl); runs from a checkout with PYTHONPATH=src. Data are
 on the device when the clock starts, except for batches. The first call compiles and does not count; each figure is the least of several,
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from drawn import DEVICE_ENTRIES, Spec, specs, summary
 
 import r2b
 import r2b.device
@@ -31,12 +32,13 @@ EPSILON = 0.01
 GOALS = {"10,000,000 x 100": 100.0, "1,000,000 x 1,000": 150.0}  # milliseconds
 
 
-def labels(n_rows: int, n_classes: int, n_groups: int, *, sharp: float, seed: int = 0) -> tuple[Any, Any]:
+def labels(n_rows: int, n_classes: int, n_groups: int, *, sharp: float, seed: int = 0, zipf: float | None = None) -> tuple[Any, Any]:
     """Softmax rows whose group means differ by more than epsilon in some classes, in float32, and groups, in no order."""
     rng = torch.Generator("cuda").manual_seed(seed)
     shift = 0.5 * torch.randn(n_groups, n_classes, generator=rng, device="cuda")
-    if n_classes >= 500:  # else no class would be common enough for two groups to differ by epsilon in it
-        shift -= 0.7 * torch.log(torch.arange(1, n_classes + 1, device="cuda", dtype=torch.float32))
+    if zipf is None:  # among many even classes none would be common enough for two groups to differ by epsilon in it
+        zipf = 0.7 if n_classes >= 500 else 0.0
+    shift -= zipf * torch.log(torch.arange(1, n_classes + 1, device="cuda", dtype=torch.float32))
     groups = torch.randint(0, n_groups, (n_rows,), generator=rng, device="cuda")
     y = torch.empty(n_rows, n_classes, device="cuda")
     for start in range(0, n_rows, 1 << 20):
@@ -108,6 +110,7 @@ def solve(y: Any, groups: Any, repeats: int, **asked: Any) -> tuple[Any, dict[st
     return fair, {
         "ms": ms,
         "status": fair.status.value,
+        "ok": fair.status.ok,
         "reads": fair.held.reads,
         "steps": len(fair.history),
         "relative_gap": proof.relative_gap,
@@ -179,12 +182,34 @@ def classes(arguments: argparse.Namespace) -> dict[str, Any]:
     return figures | {"soft_labels_ms": least_ms(lambda: fair.soft(torch.float32), arguments.repeats)}
 
 
+def drawn(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure tables drawn from the seed: each against one read, their median and the worst."""
+    several = specs(arguments.seed, arguments.draws, tuple(entries // arguments.shrink for entries in DEVICE_ENTRIES))
+    each = [_one_drawn(spec, arguments) for spec in several]
+    ratios = [one["ratio"] for one in each]
+    return {"seed": arguments.seed, **summary(ratios), "not_solved": sum(not one["ok"] for one in each), "tables": each}
+
+
+def _one_drawn(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
+    y, groups = labels(spec.rows, spec.n_classes, spec.n_groups, sharp=spec.sharp, seed=spec.seed, zipf=spec.zipf)
+    fair, figures = solve(y, groups, min(arguments.repeats, 3), epsilon=spec.epsilon, lam=spec.lam)
+    read_ms = least_ms(y.sum, arguments.repeats)
+    found = {**spec.to_json(), "dtype": "float32", "read_ms": read_ms, "ratio": figures["ms"] / read_ms, **figures}
+    print(json.dumps({str(spec): [figures["ms"], read_ms, figures["status"], figures["steps"]]}), file=sys.stderr, flush=True)
+    del y, groups, fair
+    torch.cuda.empty_cache()
+    return found
+
+
 def main() -> None:
     """Run all cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="where to write the figures; they are printed as well")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--shrink", type=int, default=1, help="divide the rows of every table by this, to try the script")
+    parser.add_argument("--seed", type=int, default=0, help="of the tables that are drawn")
+    parser.add_argument("--draws", type=int, default=20, help="how many tables are drawn")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="the cases to run, by name: drawn,classes")
     parser.add_argument("--no-host", action="store_true", help="leave out the solves on the host")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
@@ -200,8 +225,11 @@ def main() -> None:
         "classes": lambda: classes(arguments),
         "wide": lambda: case(1_000_000 // small, 1000, 5, 1.0, arguments, thorough=True),
         "long": lambda: case(10_000_000 // small, 100, 5, 1.5, arguments, thorough=True),
+        "drawn": lambda: drawn(arguments),
     }
     for name, measure in cases.items():
+        if arguments.only and name not in arguments.only:
+            continue
         figures[name] = measure()
         torch.cuda.empty_cache()
         if arguments.json:  # after each case: what is measured stays measured

@@ -23,7 +23,7 @@ MB = 1e6
 LIBRARIES = ("r2b", "numpy", "numba", "scipy", "cvxpy", "clarabel", "osqp", "scs", "piqp")
 
 
-def minima(calls: Mapping[str, Callable[[], object]], *, repeats: int, seconds: float = 20.0) -> dict[str, float]:
+def minima(calls: Mapping[str, Callable[[], object]], *, repeats: int, seconds: float = 20.0, fewest: int = 3) -> dict[str, float]:
     """Time calls in turn, so that noise hits all of them, and give the least seconds of each.
 
     Parameters
@@ -32,7 +32,9 @@ def minima(calls: Mapping[str, Callable[[], object]], *, repeats: int, seconds: 
     repeats : int
         Rounds over all calls, after one that warms up and does not count.
     seconds : float
-        No new round is begun after this long, but three are always made.
+        No new round is begun after this long,
+    fewest : int
+        but so many are always made.
     """
     best = dict.fromkeys(calls, float("inf"))
     begun = time.perf_counter()
@@ -44,7 +46,7 @@ def minima(calls: Mapping[str, Callable[[], object]], *, repeats: int, seconds: 
             taken = time.perf_counter() - start
             if turn:
                 best[name] = min(best[name], taken)
-        if turn >= 3 and time.perf_counter() - begun > seconds:
+        if turn >= fewest and time.perf_counter() - begun > seconds:
             break
     return best
 
