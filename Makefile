@@ -8,12 +8,18 @@ TORCH ?= 2.13.0+cpu
 SCALE ?=
 BENCH ?=
 PEERS ?=
+PROCESSORS ?=
 
 STAMP := $(VENV)/.r2b-installed
 RUN := "$(VENV)/bin/python"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-scale bench-peers learners reproduce reproduce-quick reference lint lock clean
+# What `make check` leaves out; conftest.py says which tests these are.
+PARTS := spark or dask or browser or app or experiments or boosters or torch or slow
+# One process runs all of a part, so that its session, browser or models are made once.
+SPREAD := -n 2 --dist loadgroup --no-loadscope-reorder
+
+.PHONY: help demo test check test-processors bench bench-scale bench-peers learners reproduce reproduce-quick reference lint lock clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -22,7 +28,13 @@ demo: $(STAMP)  ## debias a real data set and show the certificate
 	@$(RUN) -m r2b.demo
 
 test: $(STAMP)  ## run every test and every example in the documentation of the code
-	@$(RUN) -m pytest -n 2 $(PYTEST_ARGS)
+	@$(RUN) -m pytest $(SPREAD) $(PYTEST_ARGS)
+
+check: $(STAMP)  ## check style, types and the core in two minutes: no Spark, Dask, browser, app, experiments, boosters, torch
+	@$(RUN) -m pytest $(SPREAD) -m "not ($(PARTS))" $(PYTEST_ARGS)
+
+test-processors: $(STAMP)  ## run every test as on an old, a usual and a new processor (three times as long as make test)
+	@$(RUN) scripts/test_processors.py $(PROCESSORS) -- $(SPREAD) $(PYTEST_ARGS)
 
 bench: $(STAMP)  ## time the solver against general QP solvers, and on tables drawn from a seed (BENCH='--seed 7')
 	@$(RUN) benchmarks/run.py $(BENCH)

@@ -1,7 +1,14 @@
-"""Where an optional library is missing, the examples that need it are not collected."""
+"""What pytest collects, and how the suite is cut into parts."""
 
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+ROOT = Path(__file__).resolve().parent
+
+# Where an optional library is missing, the examples that need it are not collected.
 NEEDS = {
     "src/r2b/oracle/compiled.py": ["numba"],
     "src/r2b/oracle/classes_compiled.py": ["numba"],
@@ -24,3 +31,65 @@ NEEDS = {
     "src/r2b/scale/spark.py": ["pyspark"],
 }
 collect_ignore = [path for path, libraries in NEEDS.items() if any(find_spec(library) is None for library in libraries)]
+
+# The parts that `make check` leaves out, by how the path of a file begins. A test that stands elsewhere carries the mark itself. What one
+# part shares is dear to make (a Spark session, a cluster, a browser, trained models), so one process runs all of a part; parts come first,
+# so that what is left evens out the end of the run.
+PARTS = {
+    "tests/test_scale_spark": "spark",
+    "src/r2b/scale/spark": "spark",
+    "tests/test_scale_dask": "dask",
+    "src/r2b/scale/dask": "dask",
+    "tests/test_app": "app",
+    "src/r2b/app": "app",
+    "tests/test_experiments": "experiments",
+    "src/r2b/experiments": "experiments",
+    "tests/test_benchmark_page": "experiments",
+    "tests/test_learners_boosting": "boosters",
+    "src/r2b/learners/boosting": "boosters",
+    "tests/test_learners_torch": "torch",
+    "src/r2b/learners/torch": "torch",
+    "tests/test_device": "torch",
+    "src/r2b/device": "torch",
+    # Processes of their own, packages built, every page run, thousands of problems.
+    "tests/test_cli_docs": "slow",
+    "tests/test_cli_process": "slow",
+    "tests/test_cli_terminal": "slow",
+    "tests/test_demo": "slow",
+    "tests/test_docs.py": "slow",
+    "tests/test_fuzz": "slow",
+    "tests/test_learners_adult": "slow",
+    "tests/test_methods_admm": "slow",
+    "tests/test_packaging": "slow",
+    "tests/test_scale_files_faults": "slow",
+    "tests/test_solvers_families": "slow",
+}
+FIXTURES = {"spark": "spark", "chromium": "browser"}
+
+
+def part_of(item: pytest.Item) -> str | None:
+    """Name the part of the suite that a test belongs to: by its mark, by what it uses, or by its file."""
+    marked = next((name for name in dict.fromkeys([*PARTS.values(), *FIXTURES.values()]) if item.get_closest_marker(name)), None)
+    used = next((name for fixture, name in FIXTURES.items() if fixture in getattr(item, "fixturenames", ())), None)
+    path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+    return marked or used or next((name for start, name in PARTS.items() if path.startswith(start)), None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the filter of our own warnings here: in pyproject.toml it would import NumPy before tests/conftest.py has set threads."""
+    # Tables of tests are small: what is doubtful about them is looked at where it is tested, with pytest.warns.
+    config.addinivalue_line("filterwarnings", "ignore::r2b.errors.DataWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Mark every test with its part, give a part to one process, and begin with parts."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(PARTS.values()))}
+    order: dict[Any, int] = {}
+    for item in items:
+        name = part_of(item)
+        order[item] = places.get(name, len(places))
+        if name is not None:
+            item.add_marker(name)
+            item.add_marker(pytest.mark.xdist_group(item.path.stem if name in ("slow", "browser") else name))
+    items.sort(key=order.__getitem__)

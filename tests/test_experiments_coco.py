@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from reruns import assert_comes_out_again, skip_without_data
 
 from r2b.datasets.coco import GENDER_WORDS, bag_of_words, gender_of, read_coco, shares_of, vocabulary_of
 from r2b.errors import FileFormatError, MissingExtraError, ParameterError
@@ -350,11 +350,8 @@ def test_the_page_is_made_of_rows_and_of_the_papers_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["coco", "coco_labels"])
 def test_rows_of_the_results_come_out_again(name: str) -> None:
-    if not os.environ.get("R2B_DATA"):
-        pytest.skip("R2B_DATA does not name the folder of the data")
+    skip_without_data("coco")
     rows = read_results(RESULTS / f"{name}.parquet")
     chosen = [row for row in rows if row["seed"] == 3 and row["method"] in ("Exact", "BL") and row["p"] == 0.0][:2]
     for row in chosen:
-        again = rerun(row)
-        for measure in set(again) - {"seconds", "versions"}:
-            assert again[measure] == (pytest.approx(row[measure], abs=1e-4) if isinstance(row[measure], float) else row[measure])
+        assert_comes_out_again(row)

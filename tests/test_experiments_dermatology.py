@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from reruns import assert_comes_out_again, skip_without_data
 
 from r2b.datasets.dermatology import Cases, age_buckets, crossed, ham10000_cases, scin_cases, table_cases
 from r2b.errors import FileFormatError, InputError, LengthError, ParameterError
-from r2b.experiments import reproduce, rerun
+from r2b.experiments import reproduce
 from r2b.experiments.dermatology import debias_scores, measures, train_and_measure
 from r2b.experiments.dermatology_data import read_cases, split_rows
 from r2b.experiments.dermatology_page import PAPER, section
@@ -196,8 +196,7 @@ def test_the_page_is_made_of_rows_and_of_the_papers_numbers() -> None:
 
 
 def test_both_public_tables_run_in_the_small_setting(tmp_path: Path) -> None:
-    if not os.environ.get("R2B_DATA"):
-        pytest.skip("R2B_DATA does not name the folder of the data")
+    skip_without_data("ham10000", "scin")
     rows = reproduce("dermatology", quick=True, output=tmp_path, jobs=1)
     found = {(row["table"], row["use"], row["method"]): row for row in rows}
     assert len(rows) == 30 == len(found)
@@ -209,10 +208,7 @@ def test_both_public_tables_run_in_the_small_setting(tmp_path: Path) -> None:
 
 
 def test_rows_of_the_results_come_out_again() -> None:
-    if not os.environ.get("R2B_DATA"):
-        pytest.skip("R2B_DATA does not name the folder of the data")
+    skip_without_data("ham10000", "scin")
     rows = read_results(RESULTS / "dermatology.parquet")
     for row in [row for row in rows if row["seed"] == 7 and row["method"] in ("DPR", "R2B") and row["table"] == "scin"]:
-        again = rerun(row)
-        for measure in set(again) - {"seconds", "versions"}:
-            assert again[measure] == (pytest.approx(row[measure], abs=1e-4) if isinstance(row[measure], float) else row[measure])
+        assert_comes_out_again(row)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from reruns import assert_agrees, assert_comes_out_again
 
-from r2b.experiments import MODULES, find, rerun
+from r2b.experiments import MODULES, find
 from r2b.experiments.adult import run as adult_run
 from r2b.experiments.adult import split_of
-from r2b.experiments.experiment import OWN_COLUMNS, Row
+from r2b.experiments.experiment import Row
 from r2b.experiments.figures import Line, Panel, palette, picture
 from r2b.experiments.journal import read_results, results_path
 from r2b.experiments.labelling import LABEL_METHODS, METHODS
@@ -61,11 +62,16 @@ SMALL = {"classes": 4, "features": 10, "per_class": 1_000}
 def test_a_row_comes_out_again(name: str, wanted: dict[str, object]) -> None:
     seed = wanted.pop("seed")
     row = row_of(name, seed, **wanted)  # type: ignore[arg-type]
-    again = rerun(row)
-    measured = [key for key in again if key not in OWN_COLUMNS]
-    assert len(measured) > 5
-    for key in measured:
-        assert again[key] == (pytest.approx(row[key], abs=1e-9) if isinstance(again[key], float) else row[key])
+    assert_comes_out_again(row)
+
+
+@needs_results
+def test_a_rerun_that_is_off_is_seen() -> None:
+    row = row_of("adult", 3, learner="rf", p=0.5, method="HTO")
+    assert_agrees({**row, "parity": row["parity"] + 6e-7, "top_2": row["top_2"] + 8.8e-5}, row)
+    for wrong in ({"parity": row["parity"] + 2e-3}, {"label_parity": row["label_parity"] + 1e-8}, {"method": "OST"}):
+        with pytest.raises(AssertionError):
+            assert_agrees({**row, **wrong}, row)
 
 
 @needs_results

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
-import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scale_cases import CLOSE, Case, cases, check_everything, check_solved, expected
+from test_scale_spark_session import spark_session
 
 import r2b
 from r2b.scale.held import HeldSource
@@ -75,6 +73,7 @@ def test_a_duckdb_relation(name: str, at_hand: int | None) -> None:
         check_everything(connection.from_arrow, lambda relation: relation.to_arrow_table(), name, at_hand=at_hand)
 
 
+@pytest.mark.dask
 @everywhere
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_dask_frame(name: str, at_hand: int | None, partitions: int) -> None:
@@ -93,39 +92,19 @@ def from_pandas(frame: Any) -> Any:
     return pa.Table.from_pandas(frame.compute(), preserve_index=False)
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """Start one session for all tests, which takes seconds; its workers are of the Python that runs the tests."""
-    if importlib.util.find_spec("r2b.scale.spark") is None:
-        pytest.skip("Spark frames cannot be scanned yet")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    sql = pytest.importorskip("pyspark.sql")
-    builder = sql.SparkSession.builder.master("local[2]").appName("r2b").config("spark.ui.enabled", "false")
-    for setting, value in (("spark.sql.shuffle.partitions", "2"), ("spark.driver.memory", "1g"), ("spark.log.level", "ERROR")):
-        builder = builder.config(setting, value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        session = builder.getOrCreate()
-        yield session
-        session.stop()
+@pytest.fixture(scope="module")
+def spark() -> Any:
+    return spark_session()
 
 
-def test_spark_frames_of_one_and_of_five_partitions(spark: Any) -> None:
-    # One test, so that a suite run by several processes starts one session.
-    for name, partitions in itertools.product(cases(), (1, 5)):
-        few = 800 if cases()[name].soft else None
-        try:
-            check_everything(
-                lambda table: spark.createDataFrame(table).repartition(partitions),  # noqa: B023
-                lambda frame: frame.toArrow(),
-                name,
-                at_hand=few,
-            )
-        except Exception as error:
-            error.add_note(f"in the table {name!r} with {partitions} partitions")
-            raise
+# Every table in several partitions; in a single one, where nothing is put together, one of each kind of label.
+SPARK = [(name, 3) for name in NAMES] + [(name, 1) for name in ("text", "weights", "probabilities in lists", "probabilities in columns")]
+
+
+@pytest.mark.parametrize(("name", "partitions"), SPARK, ids=[f"{name}, {partitions}" for name, partitions in SPARK])
+def test_a_spark_frame(spark: Any, name: str, partitions: int) -> None:
+    few = 800 if cases()[name].soft else None
+    check_everything(lambda table: spark.createDataFrame(table).repartition(partitions), lambda frame: frame.toArrow(), name, at_hand=few)
 
 
 def test_every_table_has_something_to_do() -> None:

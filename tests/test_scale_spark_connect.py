@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_scale_spark_session import skip_without_spark
+from test_scale_spark_session import JAVA, skip_without_spark
 
 SCRIPT = """
 import json, sys, warnings
@@ -65,7 +65,11 @@ def test_a_frame_of_spark_connect_gives_what_memory_gives(tmp_path: Path) -> Non
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     paths = [str(Path(__file__).resolve().parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = os.environ | {
+        "PYSPARK_PYTHON": sys.executable,
+        "JDK_JAVA_OPTIONS": JAVA,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     said = json.loads(done.stdout.splitlines()[-1])

@@ -12,7 +12,10 @@ import pytest
 from r2b.errors import MissingExtraError
 from r2b.scale.spark_session import told_plainly, worker_error
 
+# Sessions of these tests live for minutes: a second compiler and a parallel collector only take the cores from the tests.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
+    "spark.driver.extraJavaOptions": JAVA,
     "spark.ui.enabled": "false",
     "spark.driver.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
