@@ -254,7 +254,8 @@ def test_the_largest_changes_add_up_to_the_expected_ones():
         changes = fair.largest_changes(n=10_000)
         own = np.ones(len(case.y)) if case.weight is None else case.weight
         assert sum(change.weight for change in changes) / own.sum() == pytest.approx(fair.certificate.expected_changes, abs=1e-12)
-        assert all(a.weight >= b.weight for a, b in itertools.pairwise(changes))
+        # Flows that differ by rounding stand in the order of groups and classes.
+        assert all(a.weight >= b.weight - 1e-12 * own.sum() for a, b in itertools.pairwise(changes))
         first = changes[0]
         cell = (case.groups == first.group) & (case.y == first.old)
         assert first.share == pytest.approx(first.weight / own[cell].sum()) and first.old != first.new
@@ -273,3 +274,15 @@ def test_the_account_tells_what_holds():
     assert "0 to 0.5 by class" in str(r2b.debias(NAMES["ties"].y, sensitive_features=NAMES["ties"].groups, epsilon=[0, 0.5, 0.1]))
     assert "1 group\n" in str(r2b.debias(["a", "b"], sensitive_features=["x", "x"]))
     assert "FairLabels" in repr(fair)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_that_differ_by_rounding_are_listed_in_their_order(seed: int) -> None:
+    """Of two groups each bears the same cost; which of the two numbers is larger in its last bit depends on the processor."""
+    counts = np.random.default_rng(seed).integers(3, 60, 6)
+    y, sex = np.repeat(list("abcabc"), counts), np.repeat(list("fffmmm"), counts)
+    costs = r2b.debias(y, sensitive_features=sex).dearest_constraints(6)
+    assert len(costs) >= 4
+    for one, other in itertools.pairwise(costs):
+        assert one.rate > other.rate - 1e-12
+        assert one.rate > other.rate + 1e-9 or (one.group, one.label) < (other.group, other.label)

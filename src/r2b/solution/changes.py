@@ -83,10 +83,7 @@ def heaviest_flows(
         flows = np.concatenate([flows, flow.ravel()])
         places = np.concatenate([places, np.arange(flow.size) + part.start * n_classes])
         kept = np.flatnonzero(flows > _NOTHING * float(weights.sum()))
-        if 0 < n < len(kept):
-            least = np.partition(flows[kept], len(kept) - n)[len(kept) - n]
-            kept = kept[flows[kept] >= least]
-        kept = kept[np.argsort(-flows[kept], kind="stable")[: max(n, 0)]]
+        kept = kept[largest_first(flows[kept], n, float(weights.sum()))]
         flows, places = flows[kept], places[kept]
     found = []
     for weight, place in zip(flows.tolist(), places.tolist(), strict=True):
@@ -95,6 +92,31 @@ def heaviest_flows(
         names = _named(groups, cell), _named(classes, old_class), _named(classes, new)
         found.append(Change(*names, weight, weight / float(weights[cell, old_class])))
     return found
+
+
+def largest_first(values: Floats, n: int, scale: float = 1.0) -> Places:
+    """Give the places of the ``n`` largest values, the earliest of equal ones first.
+
+    Values that differ by rounding are equal: which of them comes out larger depends on the processor. Of two groups, for one, each bears
+    the same cost.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+    n : int
+    scale : float
+        What is 1e-12 of it is rounding.
+
+    Examples
+    --------
+    >>> largest_first(np.array([0.1, 0.3, 0.2, 0.1 + 0.2]), 2)
+    array([1, 3])
+    """
+    falling = -np.round(values / scale, 12)
+    if 0 < n < len(values):
+        candidates = np.flatnonzero(falling <= np.partition(falling, n - 1)[n - 1])
+        return candidates[np.argsort(falling[candidates], kind="stable")[:n]]
+    return np.argsort(falling, kind="stable")[: max(n, 0)]
 
 
 @dataclass(frozen=True)
@@ -137,7 +159,7 @@ def largest_mean_changes(
     """
     listed = [(name, group, label) for name, mine in families for group in range(mine.start, mine.stop) for label in range(len(classes))]
     size = np.array([abs(after[group, label] - before[group, label]) for _, group, label in listed])
-    order = [place for place in np.argsort(-size, kind="stable")[: max(n, 0)] if size[place] > _NOTHING]
+    order = [place for place in largest_first(size, n) if size[place] > _NOTHING]
     return [
         MeanChange(family, _named(groups, group), _named(classes, label), float(before[group, label]), float(after[group, label]))
         for family, group, label in (listed[place] for place in order)
@@ -192,7 +214,7 @@ def dearest_constraints(
     [ConstraintCost(family='sex', group='m', label='no', price=-0.1, rate=0.09...)]
     """
     rate = np.abs(prices) * share[:, None]
-    order = np.argsort(-rate, axis=None, kind="stable")[: max(n, 0)]
+    order = largest_first(rate.ravel(), n)
     found = []
     for group, label in zip(*np.unravel_index(order, rate.shape), strict=True):
         if rate[group, label] > 0:
