@@ -75,7 +75,7 @@ def _family(family: FamilyAudit) -> list[str]:
     ]
     lines += _evidence(family.chance, family.interval)
     if family.levels is not None and family.worst != family.largest:
-        of_its_own = "none" if family.worst is None else f"{_difference(family.worst)}{_level(family.worst)}"
+        of_its_own = "none" if family.worst is None else f"most in {_difference(family.worst)}{_level(family.worst)}"
         lines.append(f"    beyond chance   {of_its_own}")
     return lines
 

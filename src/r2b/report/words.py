@@ -163,7 +163,8 @@ def title(facts: dict[str, Any]) -> str:
         return _title_of_continuous(facts)
     if found["difference"] < _NONE:
         return "Labels do not differ between groups"
-    start = f"Labels differ between groups by up to {number(100 * found['difference'])} percentage points"
+    most = "up to " if found["difference"] >= facts["audit"]["largest"]["value"] - _NONE else ""  # small groups may be farther apart
+    start = f"Labels differ between groups by {most}{number(100 * found['difference'])} percentage points"
     if found["verdict"] == "not tested":
         return start
     if found["verdict"] == "within chance":
@@ -223,7 +224,7 @@ def _found(facts: dict[str, Any]) -> list[str]:
     if found["chance"] is None:
         return [said]
     chance = (
-        "If the label had nothing to do with the group, two groups of these sizes would differ by no more than "
+        "If the label had nothing to do with the group, two groups of these sizes would differ by chance, by no more than "
         f"{points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at."
     )
     return [said, chance]
