@@ -35,7 +35,7 @@ def test_accounts_of_memberships_give_group_means_before_and_after() -> None:
     who = {"sex": r2b.Membership(q / q.sum(axis=1, keepdims=True), groups=["f", "m"])}
     fair = r2b.debias(y, sensitive_features=who)
     proof = fair.certificate
-    moved = np.abs(proof.means - proof.means_before)
+    moved = np.abs(proof.means - proof.means_before).round(12)  # the classes of two mirror each other
     group, k = np.unravel_index(moved.argmax(), moved.shape)
     line = f"{fair.groups[group]}: {fair.classes[k]} {proof.means_before[group, k]:.4f} -> {proof.means[group, k]:.4f}"
     assert "largest changes of group means" in str(fair)
