@@ -24,13 +24,13 @@ PACKAGE = ROOT / "src" / "r2b"
 MAX_LINES = 400
 
 # A room imports only from rooms before it. A new room takes its place here.
-ORDER = ["errors", "compile", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate", "solvers"]
+ORDER = ["errors", "compile", "memory", "lanes", "inputs", "merge", "basis", "parity", "families", "problem", "oracle", "certificate"]
 ORDER += [
+    "solvers",
     "outputs",
     "solution",
     "metrics",
     "explained",
-    "binomial",
     "intervals",
     "chance",
     "performance",

@@ -110,6 +110,10 @@ class MissingExtraError(R2BError, ImportError):
     """An optional library is needed here and is not installed."""
 
 
+class MemoryLimitError(R2BError, MemoryError):
+    """What was asked for would take more memory than there is; ``facts`` has the bytes needed and available."""
+
+
 class NotSolvedWarning(UserWarning):
     """Labels are returned that are not proven optimal; their status and certificate say how far they are."""
 

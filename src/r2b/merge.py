@@ -17,6 +17,7 @@ from r2b.inputs import Dataset, Groups
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.inputs.labels import Labels
+from r2b.inputs.probabilities import row_blocks
 from r2b.inputs.sums import exact_bincount
 
 Floats = NDArray[np.float64]
@@ -95,8 +96,8 @@ class Rows:
 
     @property
     def one_hot(self) -> bool:
-        """Whether the labels are classes."""
-        return self.dataset is not None and not self.dataset.labels.is_soft
+        """Whether the labels are classes, or probabilities of 0 and 1."""
+        return self.classes is not None or (self.dataset is not None and not self.dataset.labels.is_soft)
 
     @property
     def class_names(self) -> list[Any]:
@@ -168,6 +169,8 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
     """
     if not dataset.labels.is_soft:
         return _merge_classes(dataset)
+    if choice != "never" and (codes := _certain(dataset)) is not None:
+        return _merge_certain(dataset, codes)
     if choice == "always" or (choice == "auto" and _repeats(dataset)):
         return _merge_matrix(dataset)
     matrix = dataset.labels.matrix
@@ -252,6 +255,32 @@ def _merge_sparse(dataset: Dataset) -> Rows:
         kept = np.flatnonzero(weight)
         groups, classes, weight = groups[kept], classes[kept], weight[kept]
     return Rows(None, groups, weight, dataset.n_groups, dataset, classes=classes)
+
+
+def _certain(dataset: Dataset) -> Array | None:
+    """Give the class of each row where all probabilities are 0 or 1."""
+    matrix = dataset.labels.matrix
+    assert matrix is not None
+    if not _all_certain(matrix[:16]) or not _all_certain(matrix[:: max(dataset.n_rows // _PROBE_ROWS, 1)]):
+        return None
+    codes = np.empty(len(matrix), dtype=smallest_unsigned(matrix.shape[1]))
+    for rows in row_blocks(matrix):
+        block = matrix[rows]
+        if not _all_certain(block):
+            return None
+        codes[rows] = np.nonzero(block)[1]
+    return codes
+
+
+def _all_certain(block: Array) -> bool:
+    # Rows add up to 1, so that entries of 0 and 1 are one 1 and zeros.
+    return bool(((block == 0) | (block == 1)).all())
+
+
+def _merge_certain(dataset: Dataset, codes: Array) -> Rows:
+    """Merge one-hot rows as the classes that they are."""
+    named = replace(dataset, labels=Labels(dataset.labels.vocabulary, codes=codes))
+    return replace(_merge_classes(named), dataset=dataset)
 
 
 def _repeats(dataset: Dataset) -> bool:

@@ -178,6 +178,11 @@ class Parity:
         """Give the product of prices and means weighted by the groups."""
         return float(self.share @ (prices * means).sum(axis=1))
 
+    def at_least(self, epsilon: float) -> Parity:
+        """Give the same families with every epsilon at least this."""
+        members = [replace(member, bound=member.bound.at(np.maximum(member.bound.epsilon, epsilon))) for member in self.members]
+        return replace(self, members=tuple(members))
+
     def at(self, epsilon: float) -> Parity:
         """Give the same families with this epsilon for every class that is bounded."""
         members = []

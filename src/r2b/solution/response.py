@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b.memory import refuse_beyond_memory
 from r2b.oracle import respond
 
 Floats = NDArray[np.float64]
@@ -55,6 +56,9 @@ class Response:
         if self.table is not None:
             return self.table
         n_cells, n_classes = self.shifts.shape
+        needed = n_cells * n_classes**2 * 8
+        remedy = "Use iter_soft(), sample() or round(), which need no such table, or put rare classes and small groups together."
+        refuse_beyond_memory(needed, f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes", remedy)
         one_hot = np.eye(n_classes)
         if self.unchanged:
             return np.broadcast_to(one_hot, (n_cells, n_classes, n_classes)).copy()

@@ -17,6 +17,7 @@ from r2b.inputs import Dataset, Groups, Mixtures
 from r2b.inputs.attributes import CATEGORICAL
 from r2b.inputs.integers import BLOCK_ROWS, smallest_unsigned
 from r2b.lanes import in_order, parts_of
+from r2b.memory import refuse_beyond_memory
 from r2b.merge import class_weights, joint_codes
 from r2b.outputs.counted import handed_out, whole_cell, whole_counts
 from r2b.outputs.expansion import Expansion, expand_index, expand_rows
@@ -30,6 +31,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_WITHOUT_MATRIX = (
+    "Use iter_soft(), which gives it a block at a time, sample(), round() or expand(), or soft(dtype='float32') for half of it."
+)
 _FEW = 1 << 16  # answers that are made at once whatever the number of rows
 _HELD = 1 << 26  # entries of all answers that are held at once: 512 MB
 _PART = 1 << 22  # entries of answers that are made together where not all are held
@@ -86,6 +90,8 @@ class FairRows:
     def matrix(self, dtype: DTypeLike) -> Array:
         """Give the whole matrix of fair labels."""
         n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
+        needed = n_rows * n_classes * np.dtype(dtype).itemsize
+        refuse_beyond_memory(needed, f"The matrix of {n_rows:,} rows and {n_classes:,} classes", _WITHOUT_MATRIX)
         out = np.empty((n_rows, n_classes), dtype)
         table = self._table.astype(dtype, copy=False) if self._by_table else None
         parts = parts_of(n_rows, max(1, (1 << 18) // n_classes))

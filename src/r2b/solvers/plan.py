@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.lanes import one_blas_thread
+from r2b.memory import refuse_beyond_memory
 from r2b.merge import Extent
 from r2b.oracle import AnyOracle, ClassOracle, GroupOracle
 from r2b.problem import Problem
@@ -28,6 +29,8 @@ Floats = NDArray[np.float64]
 
 _PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
+_WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
+_EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
@@ -35,6 +38,7 @@ _LOOK = 1e-7  # complementarity of the interior point below which its products m
 _ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
+_SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
@@ -48,6 +52,7 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, An
     newton = Newton(oracle, problem.parity, float(problem.lam))
     if _by_structure(problem, oracle):
         yield from _by_thresholds(problem, oracle, newton, tol)
+        yield from _by_narrowing(problem, oracle, newton, tol)
         if problem.n_groups * problem.n_classes**2 > _NET_ENTRIES:
             # Every other method makes matrices of this size.
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
@@ -62,6 +67,8 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, An
             attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
     for attempt in attempts:
         yield from attempt
+    if not _by_structure(problem, oracle):
+        yield from _by_narrowing(problem, oracle, newton, tol)
     yield Stage(newton, tol, 10_000)
     if _net_fits(problem):
         yield from _by_closing(problem, newton, tol)
@@ -81,7 +88,8 @@ def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
     assert isinstance(oracle, ClassOracle)
     thresholds = Thresholds(oracle, problem.parity, float(problem.lam), path)
     # A residual within tol in each of thousands of classes may still leave a gap, and the last step goes to rounding anyway.
-    yield Stage(thresholds, _WELL_WITHIN * tol, (2 if path else 1) * _THRESHOLD_STEPS)
+    narrow = problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST and not path
+    yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if narrow else (2 if path else 1) * _THRESHOLD_STEPS)
     yield Stage(newton, tol, 0)
 
 
@@ -147,6 +155,33 @@ def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]
     yield Stage(newton, tol, 10_000)
 
 
+def _by_narrowing(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:
+    """Narrow bounds by half decades to what they are, each from the best prices of the last: in a wide band the face is easier to find."""
+    narrowest = min(float(np.min(member.bound.epsilon)) for member in problem.parity.members)
+    by_structure = _by_structure(problem, oracle)
+    for step in range(_NARROWINGS):
+        width = _WIDEST * _NARROWER**step
+        if width <= 1.5 * narrowest:
+            break
+        wide = problem.parity.at_least(width)
+        name = f"narrow, epsilon {width:.0e}"
+        if by_structure:
+            assert isinstance(oracle, ClassOracle)
+            yield Stage(Thresholds(oracle, wide, float(problem.lam), name=name), _WELL_WITHIN * tol, _THRESHOLD_STEPS, final=False)
+        else:
+            yield Stage(replace(newton, parity=wide, name=name), tol, _PATIENCE, final=False)
+    if narrowest < _WIDEST:
+        if by_structure:
+            assert isinstance(oracle, ClassOracle)
+            yield Stage(Thresholds(oracle, problem.parity, float(problem.lam)), _WELL_WITHIN * tol, _THRESHOLD_STEPS, refine=_from_last)
+        yield Stage(newton, tol, _PATIENCE, refine=_from_last)
+
+
+def _from_last(state: object, last: object) -> Iterator[Floats]:
+    """Guess nothing: where the last stage ended is where to begin, whatever others found before."""
+    yield from ()
+
+
 def _by_newton(
     problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, newton: Newton, tol: float
 ) -> Iterator[Stage]:
@@ -179,6 +214,25 @@ def _net_fits(problem: Problem) -> bool:
         return problem.rows.entries <= _NET_ENTRIES
     dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
     return max(dense, default=0) * problem.n_classes <= _NET_UNKNOWNS
+
+
+def _refuse_large_systems(problem: Problem) -> None:
+    """Refuse families that share cells where the system of their prices does not fit.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    if problem.parity.simple or (problem.n_groups * problem.n_classes) ** 2 <= _NET_ENTRIES:
+        return
+    groups = max(len(component) for component in problem.parity.components)
+    unknowns = groups * problem.n_classes
+    refuse_beyond_memory(
+        _SYSTEM_COPIES * 8 * unknowns**2,
+        f"The system for the prices of {groups:,} groups that share rows, in {problem.n_classes:,} classes,",
+        remedy="Bound crossings no less closely than margins, which they then imply, or ask for families='crossed' alone; "
+        "put small groups together (min_group_size, small_groups='merge'), or rare classes.",
+    )
 
 
 def _net_first(problem: Problem, oracle: AnyOracle) -> bool:
@@ -239,6 +293,7 @@ def solve(
     start : ndarray of shape (n_groups, n_classes), optional
         Prices that are near the answer, such as those of a problem much like this one: Newton goes on from them first.
     """
+    _refuse_large_systems(problem)
     plan = exact_plan(problem, oracle, samples, tol)
     if start is not None and not _by_structure(problem, oracle):
         sample = None if samples is None else samples[1]
