@@ -38,6 +38,7 @@ _LOOK = 1e-7  # complementarity of the interior point below which its products m
 _ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
 _NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
+_FEW_UNKNOWNS = 1_000  # whose system fits anywhere
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
@@ -174,7 +175,7 @@ def _by_narrowing(problem: Problem, oracle: AnyOracle, newton: Newton, tol: floa
         if by_structure:
             assert isinstance(oracle, ClassOracle)
             yield Stage(Thresholds(oracle, problem.parity, float(problem.lam)), _WELL_WITHIN * tol, _THRESHOLD_STEPS, refine=_from_last)
-        yield Stage(newton, tol, _PATIENCE, refine=_from_last)
+        yield Stage(newton, tol, 0 if by_structure else _PATIENCE, refine=_from_last)
 
 
 def _from_last(state: object, last: object) -> Iterator[Floats]:
@@ -223,7 +224,7 @@ def _refuse_large_systems(problem: Problem) -> None:
     ------
     MemoryLimitError
     """
-    if problem.parity.simple or (problem.n_groups * problem.n_classes) ** 2 <= _NET_ENTRIES:
+    if problem.parity.simple or problem.n_groups * problem.n_classes <= _FEW_UNKNOWNS:
         return
     groups = max(len(component) for component in problem.parity.components)
     unknowns = groups * problem.n_classes
