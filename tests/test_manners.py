@@ -31,6 +31,7 @@ ORDER += [
     "solution",
     "metrics",
     "explained",
+    "binomial",
     "intervals",
     "chance",
     "performance",
