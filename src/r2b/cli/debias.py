@@ -25,7 +25,7 @@ from r2b.cli.streams import streams
 from r2b.errors import NotSolvedWarning, ParameterError
 from r2b.solution.realised import Realised
 from r2b.solution.text import account
-from r2b.tables import Landing, Table, encode_table, read_table
+from r2b.tables import Landing, Table, as_written, encode_table, read_table
 from r2b.tables.formats import Format, format_for
 from r2b.tables.landing import is_device
 
@@ -158,11 +158,12 @@ def debias_command(
         keys = table.columns(keyed) if keyed else {}
         new = new_columns(fair, form, new_names(form, new_column, selection, fair.classes.tolist()), random_state, keys)
         found = fair.realised(new.columns[next(iter(new.columns))]) if form in ("round", "sample") else None
-        content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist())
+        content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist(), selection.na)
         if proof is not None:
             asked = {name: value for name, value in given.items() if name not in (*_SOLVING, "costs")}
             reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
-            marks = {"data": fingerprint(table.columns(selection.used)), "labels": fingerprint(new.columns)}
+            old = as_written(table.columns(selection.used), table, shape, selection.na)
+            marks = {"data": fingerprint(old), "labels": fingerprint(new.columns)}
             record = Record(
                 selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line(),
                 key=keyed, realised=None if found is None else found.to_json(),

@@ -140,7 +140,7 @@ def _record(
     made = FileSource.open(
         beside, str(shape), reading["delimiter"], na=selection.na, encoding=str(reading["encoding"]), threads=source.threads
     )
-    made = replace(made, watch=source.watch)
+    made = replace(made, watch=source.watch, spelled=True)
     choice = relabel.decode.choice
     marks = marks_of(made, relabel)
     stream = {"fingerprints": ROWS if choice.soft else COUNTS, "files": len(source.files) if source.listing.many else None}

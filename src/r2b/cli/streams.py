@@ -118,7 +118,7 @@ def open_stream(
 ) -> tuple[FileSource, StreamedTable]:
     """Open files that are read part by part, and the table of their names."""
     source = FileSource.open(data, format_, delimiter, na=tuple(na) or EMPTY, encoding=encoding, threads=threads)
-    source = replace(source, watch=watch)
+    source = replace(source, watch=watch, spelled=True)  # as in memory, where text is read as numbers in every format
     return source, StreamedTable(source.name, source.listing.format, source.names)
 
 

@@ -5,6 +5,7 @@ The number has 53 bits, so that it is a float in [0, 1) as well as an integer th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -22,6 +23,9 @@ BITS = 53
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
+_WHOLE = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+_MOMENT = re.compile(rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)(?:([+-])([0-9]{2}):([0-9]{2}))?")
+_TRUTH = {b"true": 1, b"false": 0}
 
 
 def row_numbers(first: int, n_rows: int) -> Words:
@@ -38,8 +42,9 @@ def row_numbers(first: int, n_rows: int) -> Words:
 def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
     """Give one 64-bit word per row for the columns that tell rows apart.
 
-    Equal keys give equal words in every library and integer width. Text is hashed, so that two of a billion different keys may share a
-    word; nothing depends on them but a random number.
+    Equal keys give equal words in every library, integer width and format: CSV knows only text, so that text which spells a whole
+    number, a date, a moment or a truth value is the key that it spells. Other text is hashed, so that two of a billion different keys
+    may share a word; nothing depends on them but a random number.
 
     Parameters
     ----------
@@ -57,8 +62,8 @@ def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
 
     Examples
     --------
-    >>> key_words([[7, 8]], ["id"]), key_words([np.array([7, 8], np.int8)], ["id"])
-    (array([7, 8], dtype=uint64), array([7, 8], dtype=uint64))
+    >>> key_words([[7, 8]], ["id"]), key_words([np.array([7, 8], np.int8)], ["id"]), key_words([["7", "8"]], ["id"])
+    (array([7, 8], dtype=uint64), array([7, 8], dtype=uint64), array([7, 8], dtype=uint64))
     """
     words = [_words(column, name) for column, name in zip(columns, names, strict=True)]
     if len(words) == 1:
@@ -213,8 +218,29 @@ def _text_words(values: Array, name: str) -> Words:
     out = np.empty(len(values), np.uint64)
     for start in range(0, len(values), _TEXT_ROWS):
         part = values[start : start + _TEXT_ROWS].tolist()
-        out[start : start + len(part)] = _hashed([_bytes(value, name, start + place) for place, value in enumerate(part)])
+        texts = [_bytes(value, name, start + place) for place, value in enumerate(part)]
+        out[start : start + len(part)] = _hashed(texts)
+        for place, text in enumerate(texts):
+            word = _spelled_word(text)
+            if word is not None:
+                out[start + place] = word % 2**64
     return out
+
+
+def _spelled_word(text: bytes) -> int | None:
+    """Give the word of the value that a text spells as formats without types spell it, or None where it is text alone."""
+    if _WHOLE.fullmatch(text):
+        number = int(text)
+        return number if -(2**63) <= number < 2**64 else None
+    moment = _MOMENT.fullmatch(text)
+    if moment is None:
+        return _TRUTH.get(text)
+    local, sign, hours, minutes = moment.groups()
+    try:
+        ahead = 0 if sign is None else int(sign + hours) * 60 + int(sign + minutes)
+        return int(np.datetime64(local.decode(), "ns").astype(np.int64)) - ahead * 60 * 10**9
+    except (ValueError, OverflowError):  # such as the 31st of February
+        return None
 
 
 def _bytes(value: Any, name: str, row: int) -> bytes:

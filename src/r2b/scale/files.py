@@ -40,6 +40,8 @@ class FileSource(Source):
         Columns that folders tell, such as ``year=2024/``: their types, and their values file by file.
     numbers : frozenset of str
         Columns of text that are read as numbers.
+    spelled : bool
+        Whether text may stand for numbers in formats with types as well, as it does after CSV was written as Parquet.
     threads : int or None
         All cores by default.
     scratch : str or None
@@ -62,6 +64,7 @@ class FileSource(Source):
     files: tuple[Stored, ...]
     keys: dict[str, tuple[Any, list[Any]]] = field(default_factory=dict)
     numbers: frozenset[str] = frozenset()
+    spelled: bool = False
     threads: int | None = None
     scratch: str | None = None
     watch: Callable[[int], object] | None = None
@@ -138,12 +141,16 @@ class FileSource(Source):
         return self._with_numbers(wanted)
 
     def _with_numbers(self, wanted: Sequence[str]) -> FileSource:
-        if not self.listing.format.is_text or self.numbers.issuperset(wanted):
+        text = {name for name in wanted if name not in self.keys and self._may_spell(name)}
+        if self.numbers.issuperset(text):
             return self
-        made = replace(self, numbers=self.numbers | {name for name in wanted if name not in self.keys})
+        made = replace(self, numbers=self.numbers | text)
         object.__setattr__(made, "_rows", self._rows)
         object.__setattr__(made, "_tallies", self._tallies)
         return made
+
+    def _may_spell(self, name: str) -> bool:
+        return self.listing.format.is_text or (self.spelled and "string" in str(self.files[0].schema.field(name).type))
 
     @property
     def n_rows(self) -> int | None:

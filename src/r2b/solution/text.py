@@ -38,7 +38,7 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
         f"Fair labels: {rows}{len(fair.classes):,} classes, {len(fair.groups):,} group{'s' if len(fair.groups) > 1 else ''}",
         f"  status            {fair.status.value}. {fair.status.advice}",
         *_parity(fair, leaving),
-        *_families(proof),
+        *_families(proof, None if leaving is None else leaving[1]),
         f"  squared distance  {proof.distance:.6f} per row",
         f"  expected changes  {100 * proof.expected_changes:.2f} % of labels",
         f"  certificate       {_proof(proof)}",
@@ -137,15 +137,15 @@ def _is_plain(proof: Certificate) -> bool:
     return len(proof.families) < 2 and all(family.bound == "range" for family in proof.families)
 
 
-def _families(proof: Certificate) -> list[str]:
+def _families(proof: Certificate, found: Realised | None) -> list[str]:
     if _is_plain(proof):
         return []
     lines = ["  families"]
     shown = proof.families[:_SHOWN_FAMILIES]
-    for family in shown:
-        before, after = float(family.measure_before.max()), float(family.measure.max())
-        bound = f"{MEASURES[family.bound]} {before:.4f} -> {after:.4f}  (epsilon {_bound(family.epsilon)})"
-        lines.append(f"    {written(family.name)}: {bound}")
+    for place, family in enumerate(shown):
+        before, soft = float(family.measure_before.max()), float(family.measure.max())
+        after = f"{soft:.4f}" if found is None else f"{float(found.families[place].measure.max()):.4f}, {soft:.4f} as probabilities"
+        lines.append(f"    {written(family.name)}: {MEASURES[family.bound]} {before:.4f} -> {after}  (epsilon {_bound(family.epsilon)})")
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
 

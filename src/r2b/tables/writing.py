@@ -16,8 +16,12 @@ from r2b.tables.jsonl import members
 from r2b.tables.plain import as_text, listed
 from r2b.tables.table import Table
 
+_DELIMITED = ("csv", "tsv")
 
-def encode_table(table: Table, new: Mapping[str, Any], format: Format, rows: Sequence[int] | None = None) -> bytes:
+
+def encode_table(
+    table: Table, new: Mapping[str, Any], format: Format, rows: Sequence[int] | None = None, missing: Sequence[str] = ("",)
+) -> bytes:
     """Give a table with new columns as the bytes of a file.
 
     Parameters
@@ -29,6 +33,8 @@ def encode_table(table: Table, new: Mapping[str, Any], format: Format, rows: Seq
         In its own format the text of a table stays as it is; in another, text stays text and types stay types.
     rows : sequence of int, optional
         Rows that leave, in order and possibly repeated.
+    missing : sequence of str
+        Fields of CSV and TSV that mean missing, which formats that can say so do.
 
     Raises
     ------
@@ -36,7 +42,7 @@ def encode_table(table: Table, new: Mapping[str, Any], format: Format, rows: Seq
         A column that the format cannot hold.
     """
     try:
-        return compress(_encoded(table, new, format, rows), format.compression)
+        return compress(_encoded(table, new, format, rows, missing), format.compression)
     except UnicodeEncodeError as cause:
         raise InputError(
             f"The character {cause.object[cause.start]!r} cannot be written in the encoding {cause.encoding}.",
@@ -45,15 +51,25 @@ def encode_table(table: Table, new: Mapping[str, Any], format: Format, rows: Seq
         ) from cause
 
 
-def _encoded(table: Table, new: Mapping[str, Any], format: Format, rows: Sequence[int] | None) -> bytes:
+def _encoded(table: Table, new: Mapping[str, Any], format: Format, rows: Sequence[int] | None, missing: Sequence[str]) -> bytes:
     if isinstance(table, ArrowTable) and not format.is_text:
         return ArrowTable(table.name, format, table.table).encoded(new, rows)
     if table.format.kind == format.kind:
         return table.encoded(new, rows)
-    columns = table.values()
+    columns = as_written(table.values(), table, format, missing)
     if rows is not None:
         columns = {name: _taken(values, rows) for name, values in columns.items()}
     return table_of({**columns, **new}, format)
+
+
+def as_written(columns: Mapping[str, Any], table: Table, format: Format, missing: Sequence[str]) -> dict[str, Any]:
+    """Give columns of a table as another format holds them: what only a text could call missing is missing where a format can say so."""
+    if table.format.kind not in _DELIMITED or format.kind in _DELIMITED:
+        return dict(columns)
+    gaps = set(missing)
+    return {
+        name: values if gaps.isdisjoint(values) else [None if each in gaps else each for each in values] for name, values in columns.items()
+    }
 
 
 def _taken(values: Any, rows: Sequence[int]) -> Any:
