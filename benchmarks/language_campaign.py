@@ -129,7 +129,9 @@ def _rules(names, kind, epsilon, target, inside, columns, who):  # type: ignore[
     elif names == ("age",):
         age = columns["age"][0]
         centred = age - who.w @ age / who.w.sum()
-        return [Rule((centred / np.sqrt(who.w @ centred**2 / who.w.sum()))[:, None], "moments", epsilon)]
+        # A value of exactly 0 would be taken for a row that is not counted.
+        scaled = centred / np.sqrt(who.w @ centred**2 / who.w.sum())
+        return [Rule(np.where(scaled == 0, 1e-300, scaled)[:, None], "moments", epsilon)]
     else:
         keep = inside.copy()
         for name in names:

@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 # What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
 _TOLERANCE = 1e-10  # the smallest that HiGHS takes; corners come out far more accurate
-_SCALE = 1024.0  # of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little weight or chance
+_SCALE = 32.0  # of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little weight or chance
+_OTHER_SCALES = (1024.0, 1.0)  # finer ones keep smaller entries, coarser ones forgive more rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +63,17 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
         ) from cause
     programme = _Programme(problem, time_limit)
     found = programme.solve()
-    if found.status is Status.INFEASIBLE:
-        # What HiGHS finds infeasible may be so by its own rounding: without its simplifications it sees more.
-        feasible = surely_feasible(problem.parity)
-        if not feasible and proves_infeasible(problem.parity, programme.least_violation()):
+    if found.status is not Status.INFEASIBLE:
+        return found
+    if not surely_feasible(problem.parity) and proves_infeasible(problem.parity, programme.least_violation()):
+        return found
+    # What HiGHS finds infeasible may be so by its own rounding: without its simplifications, or in other units, it sees more.
+    tries = ((_SCALE, False), *((scale, True) for scale in _OTHER_SCALES))
+    for scale, presolve in tries:
+        found = _Programme(problem, time_limit, scale).solve(presolve=presolve)
+        if found.status is not Status.INFEASIBLE:
             return found
-        found = programme.solve(presolve=False)
-        if found.status is Status.INFEASIBLE:
-            return replace(found, status=Status.STALLED)
-    return found
+    return replace(found, status=Status.STALLED)
 
 
 class _Programme:
@@ -79,9 +82,10 @@ class _Programme:
     Its constraints are on means, not sums, so that a group of little weight is bounded as closely as any.
     """
 
-    def __init__(self, problem: Problem, time_limit: float | None) -> None:
+    def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE) -> None:
         from scipy import sparse
 
+        self.scale = scale
         rows, self.parity = problem.at_hand, problem.parity
         self.n_rows, self.n_classes = rows.labels.shape
         weight = np.ones(self.n_rows) if rows.weight is None else rows.weight
@@ -91,20 +95,20 @@ class _Programme:
         self.sides = sides = _sides(self.parity, self.n_classes)
         self.n_levels = len(self.parity.members) * self.n_classes
         part = (self.parity.matrix[rows.groups] * weight[:, None]).T / self.parity.share[:, None]
-        means = sparse.kron(sparse.csr_array(_SCALE * part), sparse.eye_array(self.n_classes), format="csr")
+        means = sparse.kron(sparse.csr_array(self.scale * part), sparse.eye_array(self.n_classes), format="csr")
         self.upper = sparse.hstack([means, -self._moving(sides.high_slope)], format="csr")
         self.lower = sparse.hstack([-means, self._moving(sides.low_slope)], format="csr")
         none = sparse.csr_array((self.n_rows, self.n_levels))
         each_row = sparse.hstack([sparse.kron(sparse.eye_array(self.n_rows), np.ones((1, self.n_classes))), none])
         # A level that is the mean over its family's groups, by their shares.
         family = sparse.csr_array((sides.part, (sides.level, np.arange(len(sides.level)))), shape=(self.n_levels, len(sides.level)))
-        mean = sparse.hstack([family @ means, -_SCALE * sparse.eye_array(self.n_levels)], format="csr")[sides.tied]
+        mean = sparse.hstack([family @ means, -self.scale * sparse.eye_array(self.n_levels)], format="csr")[sides.tied]
         self.rows, self.row_level = sparse.vstack([each_row, mean]), np.append(np.ones(self.n_rows), np.zeros(len(sides.tied)))
 
     def _moving(self, slope: Floats) -> Any:
         from scipy import sparse
 
-        return sparse.csr_array((_SCALE * slope, (np.arange(len(slope)), self.sides.level)), shape=(len(slope), self.n_levels))
+        return sparse.csr_array((self.scale * slope, (np.arange(len(slope)), self.sides.level)), shape=(len(slope), self.n_levels))
 
     def solve(self, *, presolve: bool = True) -> Agreement:
         """Solve it."""
@@ -114,9 +118,9 @@ class _Programme:
         found = self._linprog(
             np.append(-self.worth, np.zeros(self.n_levels)),
             sparse.vstack([self.upper[open_], self.lower[open_]]),
-            _SCALE * np.concatenate([sides.high[open_], -sides.low[open_]]),
+            self.scale * np.concatenate([sides.high[open_], -sides.low[open_]]),
             sparse.vstack([self.rows, self.upper[equal]]),
-            np.concatenate([self.row_level, _SCALE * sides.high[equal]]),
+            np.concatenate([self.row_level, self.scale * sides.high[equal]]),
             presolve,
         )
         status = _ENDS.get(found.status, Status.STALLED)
@@ -136,11 +140,11 @@ class _Programme:
 
         sides = self.sides
         bounded = np.sort(np.concatenate([sides.open, sides.equal]))
-        missed = sparse.csr_array(np.full((2 * len(bounded), 1), -_SCALE))
+        missed = sparse.csr_array(np.full((2 * len(bounded), 1), -self.scale))
         found = self._linprog(
             np.append(np.zeros(len(self.worth) + self.n_levels), 1.0),
             sparse.hstack([sparse.vstack([self.upper[bounded], self.lower[bounded]]), missed], format="csr"),
-            _SCALE * np.concatenate([sides.high[bounded], -sides.low[bounded]]),
+            self.scale * np.concatenate([sides.high[bounded], -sides.low[bounded]]),
             sparse.hstack([self.rows, sparse.csr_array((len(self.row_level), 1))]),
             self.row_level,
             presolve=True,
@@ -152,7 +156,7 @@ class _Programme:
         return self._prices(charge)
 
     def _prices(self, charge: Floats) -> Floats:
-        prices: Floats = _SCALE * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None]
+        prices: Floats = self.scale * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None]
         return prices
 
     def _linprog(self, cost: Floats, above: Any, top: Floats, equal: Any, level: Floats, presolve: bool) -> Any:

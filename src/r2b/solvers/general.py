@@ -23,6 +23,8 @@ from r2b.solvers.systems import Conditions, system_of
 
 Floats = NDArray[np.float64]
 
+_ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
+
 
 @dataclass(frozen=True, eq=False)
 class Point:
@@ -68,7 +70,7 @@ class GeneralInterior(CentralPath[Point, Infeasibility]):
         centre = (2.0 * self.family_mean(means) - self.first_of_family(layout.high + layout.low)) / self.first_of_family(slope)
         c = np.where(layout.leveled, centre, 0.0)
         width = (layout.high_slope - layout.low_slope) * c[layout.family] + layout.high - layout.low
-        half = np.where(layout.band, 0.5 * width, 1.0)
+        half = np.where(layout.band, np.maximum(0.5 * width, _ROOM), 1.0)
         dual = np.where(layout.band, self.mu / half, 0.0)
         return self._state(Point(rows, np.zeros_like(half), half, half.copy(), dual, dual.copy(), c))
 
