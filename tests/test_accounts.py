@@ -65,3 +65,11 @@ def test_the_deviation_of_a_sample_is_a_number_where_rounding_takes_a_probabilit
     rounded = replace(fair, table=table, unchanged=False)
     assert rounded.soft_labels.max() > 1
     assert rounded.sampling_deviation.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_the_parity_of_labels_that_left_is_stated_once() -> None:
+    y, sex, _ = people()
+    fair = r2b.debias(y, sensitive_features=sex)
+    left = ("round", fair.realised(fair.round()))
+    facts = gather(y, sensitive_features=sex, leaving=left, frontier_points=0, n_permutations=0, n_boot=0)
+    assert to_markdown(facts).count("parity of the labels (round)") == 1

@@ -12,7 +12,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from r2b.inputs.names import directions_kept
 from r2b.report import views, words
 
 
@@ -71,11 +70,6 @@ def source(name: str) -> Any:
     return Markup(files("r2b.report").joinpath("templates", name).read_text(encoding="utf-8").strip())
 
 
-def _shown(value: Any) -> Any:
-    # Text alone: what is markup has been through this, or is meant for a script or a form that needs the characters.
-    return directions_kept(value) if type(value) is str else value
-
-
 @cache
 def environment() -> Any:
     """Give the one environment that all pages are rendered in: everything is escaped, and a name that is not there is an error."""
@@ -87,7 +81,7 @@ def environment() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=words.shown,
     )
     for name in ("percent", "points", "number", "count", "moved", "signed", "tiny", "p_value", "quoted", "isolated", "rows_of"):
         found.filters[name] = getattr(words, name)

@@ -133,7 +133,7 @@ def _sure(facts: dict[str, Any]) -> list[str]:
         "## How sure we are",
         text(words.supposed(facts)),
         text(words.small_groups(facts)),
-        table(["Family", "found", "interval", "chance, 19 of 20 below", "p"], rows),
+        table(["Family", "found", "interval", "chance, up to in 19 of 20", "p"], rows),
     ]
     ranked = [
         [
@@ -162,11 +162,6 @@ def _certificate(facts: dict[str, Any]) -> list[str]:
         ["epsilon", words.epsilon(proof["epsilon"])],
         ["parity before", f"{proof['parity_before']:.6f}"],
         ["parity after", f"{proof['parity']:.6f}"],
-        *(
-            []
-            if facts["leaving"] is None
-            else [[f"parity of the labels ({facts['leaving']['form']})", f"{facts['leaving']['parity']:.6f}"]]
-        ),
         ["above the bound", words.tiny(proof["excess"])],
         ["objective", f"{proof['objective']:.12g}"],
         ["lower bound", f"{proof['lower_bound']:.12g}"],

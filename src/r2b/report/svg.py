@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from r2b.inputs.names import directions_kept, directions_shown
-from r2b.report.words import MINUS, isolated, moved, percent, points
+from r2b.inputs.names import directions_shown
+from r2b.report.words import MINUS, isolated, moved, percent, points, shown
 
 Place = tuple[float, float]
 Move = tuple[int, int, float]
@@ -25,13 +25,9 @@ def tag(name: str, content: Any = "", **attributes: Any) -> Markup:
     """Write an element; names of attributes use underscores for hyphens, and values are escaped."""
     # Escaped one by one and joined as text: Markup's own formatting takes several times as long, and pages have thousands of elements.
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_plain(_short(value)))}"' for key, value in attributes.items() if value is not None
+        f' {key.rstrip("_").replace("_", "-")}="{escape(shown(_short(value)))}"' for key, value in attributes.items() if value is not None
     )
-    return Markup(f"<{name}{written}>{escape(_plain(content))}</{name}>")
-
-
-def _plain(value: Any) -> Any:
-    return directions_kept(value) if type(value) is str else value
+    return Markup(f"<{name}{written}>{escape(shown(content))}</{name}>")
 
 
 def _short(value: Any) -> Any:

@@ -6,8 +6,10 @@ import math
 import re
 from typing import Any
 
+from r2b.certificate import PROVEN
 from r2b.chance import format_p_value
-from r2b.inputs.names import directions_shown
+from r2b.families.doubts import FEWEST
+from r2b.inputs.names import directions_kept, directions_shown
 
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
@@ -121,6 +123,11 @@ def epsilon(values: list[Any]) -> str:
     return f"{numbers[0]:g} to {numbers[-1]:g} by class"
 
 
+def shown(value: Any) -> Any:
+    """Show characters in a text that turn its direction; what is markup has been through this, or is meant for a script or a form."""
+    return directions_kept(value) if type(value) is str else value
+
+
 def isolated(name: Any) -> str:
     """Keep a name that is written from right to left to itself: numbers and signs beside it would change places with it.
 
@@ -196,7 +203,7 @@ def small_groups(facts: dict[str, Any]) -> str:
     where = f" of {isolated(family)}" if family else ""
     many = f"{len(small):,} groups have" if len(small) > 1 else "1 group has"
     smallest = f"the smallest, {quoted(group)}{where}, {rows_of(rows)}"
-    return f"{many} fewer than 10 rows, {smallest}. min_group_size refuses, merges or leaves out such groups."
+    return f"{many} fewer than {FEWEST} rows, {smallest}. min_group_size refuses, merges or leaves out such groups."
 
 
 def quoted(name: Any) -> str:
@@ -276,7 +283,7 @@ def leaving(facts: dict[str, Any]) -> str | None:
     if found is None:
         return None
     why = "drawn labels are in parity on average" if found["form"] == "sample" else "whole rows cannot match probabilities exactly"
-    beyond = f" This is {points(found['excess'])} above the bound: {why}." if found["excess"] > 1e-9 else ""
+    beyond = f" This is {points(found['excess'])} above the bound: {why}." if found["excess"] > PROVEN else ""
     return (
         f"The labels that left have one class per row ({found['form']}) and a parity of {found['parity']:.4f}; "
         f"as probabilities it is {facts['certificate']['parity']:.4f}.{beyond}"
