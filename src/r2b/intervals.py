@@ -381,5 +381,6 @@ def check_choices(level: float, method: str, n_boot: int) -> None:
     if method not in options:
         remedy = f"Choose one of {', '.join(map(repr, options))}."
         raise ParameterError(f"The method {method!r} is not known.", remedy=remedy, method=method, options=options)
-    if method == "bootstrap" and not (isinstance(n_boot, Integral) and n_boot >= 2):
+    # Refused where no resample is drawn as well: a number without a meaning is a mistake, whatever the method.
+    if not (isinstance(n_boot, Integral) and (n_boot >= 2 or (n_boot == 0 and method != "bootstrap"))):
         raise ParameterError(f"There are {n_boot!r} resamples.", remedy="Pass a whole number, such as n_boot=1000, or more.", n_boot=n_boot)
