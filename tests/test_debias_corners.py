@@ -153,6 +153,8 @@ def test_keys_that_tell_nothing_are_refused(fair):
             fair.round(key=key)
     with pytest.raises(errors.LengthError, match="key has 2 rows"):
         fair.round(key=[1, 2])
+    with pytest.raises(errors.LengthError, match="key has 301 rows, but the labels have 300"):
+        fair.round(key=[np.arange(300), np.arange(301)])
 
 
 @pytest.mark.parametrize("seed", ["x", -1, 1.5, {}])

@@ -45,12 +45,12 @@ def row_draws(key: Any, seed: int, data: Dataset) -> NDArray[np.int64]:
     found = recognise(key, what="key") if not several else None
     handed = [column_of(each, what="key") for each in key] if found is None else [found] if isinstance(found, Column) else found.columns
     columns = [column.native for column in handed]
-    lengths = {len(column) for column in columns}
-    if lengths != {n_rows}:
+    other = next((len(column) for column in columns if len(column) != n_rows), None)
+    if other is not None:
         raise LengthError(
-            f"key has {min(lengths)} rows, but the labels have {n_rows}.",
+            f"key has {other} rows, but the labels have {n_rows}.",
             remedy="Pass the keys of the same rows, in the same order.",
-            lengths={"key": min(lengths), "y": n_rows},
+            lengths={"key": other, "y": n_rows},
         )
     refuse_other_index(("y", data.index), *(("key", column.index) for column in handed))
     return draws_of(key_words(columns, ["key"] * len(columns)), seed)
