@@ -91,7 +91,19 @@ def drawn(seed: int) -> Drawn:
         costs = rng.uniform(0.3, 2.0, (classes, classes))
         np.fill_diagonal(costs, 0.0)
         arguments["costs"] = costs
+    families, rules, told = _families(rng, extra, strata, columns, who)
+    arguments["families"] = families
+    lam = 0.0 if agreement else lam
+    table = Table(who.y, who.w, rules, lam, costs)
+    also = f"{'strata, ' if control else ''}{'costs, ' if costs is not None else ''}"
+    what = f"{'soft' if soft else 'class'}, lam {lam}, missing {missing}, {also}"
+    return Drawn(who.given, arguments, table, what + "; ".join(told))
+
+
+def _families(rng, extra, strata, columns, who):  # type: ignore[no-untyped-def]
+    """Draw families with bounds of their own; give them for `debias`, as rules over rows, and in words."""
     families, rules, told = [], [], []
+    classes = who.n_classes
     pool = [("sex",), ("race",), ("sex", "race")] + ([("town",)] if "membership" in extra else []) + ([("age",)] if extra == "age" else [])
     chosen = [pool[place] for place in sorted(rng.choice(len(pool), size=int(rng.integers(1, len(pool) + 1)), replace=False))]
     if extra != "none" and pool[-1] not in chosen:
@@ -108,12 +120,7 @@ def drawn(seed: int) -> Drawn:
         told.append(f"{' x '.join(names)} {bound} {np.round(epsilon, 6).tolist()}")
         for _, inside in strata:
             rules += _rules(names, kind, epsilon, target, inside, columns, who)
-    arguments["families"] = families
-    lam = 0.0 if agreement else lam
-    table = Table(who.y, who.w, rules, lam, costs)
-    also = f"{'strata, ' if control else ''}{'costs, ' if costs is not None else ''}"
-    what = f"{'soft' if soft else 'class'}, lam {lam}, missing {missing}, {also}"
-    return Drawn(who.given, arguments, table, what + "; ".join(told))
+    return families, rules, told
 
 
 def _epsilon(rng: np.random.Generator, classes: int) -> np.ndarray:

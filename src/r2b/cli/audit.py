@@ -107,8 +107,7 @@ def audit_command(
 
 def _clusters(table: Table, name: str, selection: Selection) -> Any:
     table.check([name], "--clusters")
-    gaps = set(selection.na) if table.format.kind in ("csv", "tsv") else set()
-    return [None if value in gaps else value for value in table.columns([name])[name]] if gaps else table.columns([name])[name]
+    return selection.with_gaps(table, table.columns([name])[name])
 
 
 def _said(found: Audit, name: str, reports: tuple[str | None, ...], max_parity: float | None, *, as_json: bool, quiet: bool) -> int:

@@ -160,15 +160,10 @@ def debias_command(
         found = fair.realised(new.columns[next(iter(new.columns))]) if form in ("round", "sample") else None
         content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist(), selection.na)
         if proof is not None:
-            asked = {name: value for name, value in given.items() if name not in (*_SOLVING, "costs")}
             reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
             old = as_written(table.columns(selection.used), table, shape, selection.na)
-            marks = {"data": fingerprint(old), "labels": fingerprint(new.columns)}
-            record = Record(
-                selection, asked, form, tuple(new.columns), random_state, reading, marks, table.n_rows, command_line(),
-                key=keyed, realised=None if found is None else found.to_json(),
-            )  # fmt: skip
-            landing.write(proof, record.encoded(fair))
+            drawn = {"form": form, "random_state": random_state, "key": keyed, "realised": None if found is None else found.to_json()}
+            landing.write(proof, _record(table.n_rows, selection, given, old, new.columns, reading, drawn).encoded(fair))
         draws = {"random_state": random_state}
         leaving = None if found is None else (form, found)
         land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws, leaving=leaving)
@@ -179,6 +174,28 @@ def debias_command(
         landing.land()
     _tell(fair, form, tuple(new.columns), found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
+
+
+def _record(
+    n_rows: int,
+    selection: Selection,
+    given: dict[str, Any],
+    old: dict[str, Any],
+    new: dict[str, Any],
+    reading: dict[str, Any],
+    drawn: dict[str, Any],
+) -> Record:
+    """Say what was asked for and written, for the certificate."""
+    return Record(
+        selection=selection,
+        options={name: value for name, value in given.items() if name not in (*_SOLVING, "costs")},
+        new=tuple(new),
+        reading=reading,
+        fingerprints={"data": fingerprint(old), "labels": fingerprint(new)},
+        n_rows=n_rows,
+        command=command_line(),
+        **drawn,
+    )
 
 
 def _check(landing: Landing, paths: dict[str, str | None]) -> None:

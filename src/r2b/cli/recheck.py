@@ -30,7 +30,7 @@ from r2b.tables.plain import as_matrix, as_numbers, as_text, listed
 
 Floats = NDArray[np.float64]
 
-DRAWN = "labels follow from the prices"
+FOLLOW = "labels follow from the prices"
 _BLOCK = 65_536
 
 
@@ -53,10 +53,10 @@ def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> Ve
             columns = {name: _taken(column, first) for name, column in columns.items()}
     else:
         checks = [same("rows are as many as were debiased", source.n_rows, record.n_rows)]
-    if not all(check.ok for check in checks) or (rows is not None and (rows.min() < 0 or rows.max() >= record.n_rows)):
-        return Verification(
-            checks if not all(check.ok for check in checks) else [replace(checks[0], ok=False, found="a row number that was not debiased")]
-        )
+    if not all(check.ok for check in checks):
+        return Verification(checks)
+    if rows is not None and (rows.min() < 0 or rows.max() >= record.n_rows):
+        return Verification([replace(checks[0], ok=False, found="a row number that was not debiased")])
     checks.append(alike("data are those that were debiased", fingerprint(columns), record.fingerprints["data"]))
     checks.append(alike("labels are those that were written", fingerprint(made), record.fingerprints["labels"]))
     try:
@@ -158,7 +158,7 @@ def of_soft(evidence: Evidence, x: Floats, expected: Floats) -> list[Check]:
     worst = float(away.max())
     checks = [
         Check("labels are on the simplex", off <= (TOLERANCE[np.dtype(np.float64)] if untouched else PROVEN), f"off by {off:.0e}"),
-        Check(DRAWN, worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"),
+        Check(FOLLOW, worst <= PROVEN, f"off by {worst:.0e}{_where(away)}"),
     ]
     return checks + proof_of(evidence, x)
 
@@ -197,7 +197,7 @@ def _of_whole(
         return [Check("labels are classes", False, f"{unknown!r} is none")], None
     again = as_text(drawn(evidence.fair, record.form, record.random_state, key), "labels")
     wrong = [row for row, (one, other) in enumerate(zip(texts, again, strict=True)) if one != other]
-    checks = [Check(DRAWN, not wrong, how_many_differ(len(wrong), wrong[0]) if wrong else "every row, drawn again")]
+    checks = [Check(FOLLOW, not wrong, how_many_differ(len(wrong), wrong[0]) if wrong else "every row, drawn again")]
     found = evidence.realised(np.array([code[text] for text in texts]))
     checks.append(realised_check(record, found))
     if record.form == "round":

@@ -101,17 +101,15 @@ class Selection:
     def arguments(self, table: Table, columns: dict[str, Any] | None = None) -> dict[str, Any]:
         """Give ``y``, ``sensitive_features`` and what else there is as r2b takes it; from these columns where some rows were chosen."""
         found = table.columns(self.used) if columns is None else columns
-        gaps = set(self.na) if table.format.kind in ("csv", "tsv") else set()
 
         def classes(name: str) -> Any:
-            column = found[name]
-            return [None if value in gaps else value for value in column] if gaps and not gaps.isdisjoint(column) else column
+            return self.with_gaps(table, found[name])
 
         def numbers(name: str, missing: Sequence[str] = ()) -> Any:
             return as_numbers(found[name], table, name, missing)
 
         sensitive: dict[str, Any] = {name: classes(name) for name in self.sensitive}
-        sensitive |= {name: r2b.Continuous(numbers(name, tuple(gaps))) for name in self.continuous}
+        sensitive |= {name: r2b.Continuous(numbers(name, tuple(self._gaps(table)))) for name in self.continuous}
         for name, members in self.membership:
             sensitive[name] = r2b.Membership(as_matrix([numbers(each) for each in members]), groups=members)
         arguments: dict[str, Any] = {"sensitive_features": sensitive}
@@ -121,6 +119,14 @@ class Selection:
         if self.weight is not None:
             arguments["sample_weight"] = numbers(self.weight)
         return arguments
+
+    def with_gaps(self, table: Table, column: Any) -> Any:
+        """Give a column with None where its text means missing; formats with types say themselves what is."""
+        gaps = self._gaps(table)
+        return [None if value in gaps else value for value in column] if gaps and not gaps.isdisjoint(column) else column
+
+    def _gaps(self, table: Table) -> set[str]:
+        return set(self.na) if table.format.kind in ("csv", "tsv") else set()
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""

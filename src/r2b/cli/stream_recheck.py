@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from r2b import FairLabels
 from r2b.certificate import PROVEN
 from r2b.cli.claims import Check, Verification, realised_check, stated
-from r2b.cli.recheck import DRAWN, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
+from r2b.cli.recheck import FOLLOW, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
 from r2b.cli.record import Record
 from r2b.cli.stream_marks import marks_of_counts, rows_of, written_counts
 from r2b.cli.stream_repeats import repeats
@@ -195,4 +195,4 @@ def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: C
     total, first = 0, None
     for wrong, row in source.reading_numbers(choice).run([*relabel.needed, name], differing, coded=False):
         total, first = total + wrong, row if first is None else first
-    return Check(DRAWN, total == 0, how_many_differ(total, first) if total else "every row, drawn again")
+    return Check(FOLLOW, total == 0, how_many_differ(total, first) if total else "every row, drawn again")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from r2b import FairLabels
 from r2b.certificate import PROVEN, between_groups
 from r2b.cli.claims import Check, Verification, realised_check, stated_in_part
-from r2b.cli.recheck import alike, codes_of, same, told
+from r2b.cli.recheck import FOLLOW, alike, codes_of, same, told
 from r2b.cli.record import Record
 from r2b.cli.stream_marks import RowMarks, numeric
 from r2b.cli.stream_repeats import repeats
@@ -212,7 +212,7 @@ def _evidence(
         found = "each has a chance above 0" if not odd else f"{odd:,} rows have a label that may not"
         checks.append(Check("every label may be drawn", odd == 0, found))
     off = f"off by {worst:.0e}" if form in ("soft", "expand") else "every row, drawn again" if not wrong else "not as drawn"
-    checks.append(Check("labels follow from the prices", worst <= PROVEN, f"{off}{where}"))
+    checks.append(Check(FOLLOW, worst <= PROVEN, f"{off}{where}"))
     before = replace(fair.certificate, means_before=parity.means(labels / _divisor(mass)))
     held = realised(families, before, fair.schema.layout, sums, mass)
     proven = told(parity, means, gap, whole=form in ("round", "sample"))

@@ -72,9 +72,7 @@ def verify_command(
     except FileFormatError as error:
         if not error.facts.get("damaged"):
             raise
-        return _said(
-            Verification([Check("the certificate can be followed", False, error.problem)]), output, None, as_json=as_json, quiet=quiet
-        )
+        return _said(_not_followed(error.problem), output, None, as_json=as_json, quiet=quiet)
     spelled = encoding if encoding != "utf-8" else str(record.reading["encoding"])
     if epsilon:
         record.options["epsilon"] = per_class("--epsilon", epsilon, fair.classes.tolist())

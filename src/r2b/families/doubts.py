@@ -169,10 +169,9 @@ def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str])
         remedy = "Where that stands for a value that is not known, make it missing and pass missing='group' or missing='exclude'."
         yield Doubt("placeholders", name, tuple(placeholders), problem, remedy)
     for alike in lookalikes(values):
-        problem = (
-            f"{where} holds {' and '.join(repr(written(value)) for value in alike[:_SHOWN])}, which differ in blanks or capitals alone."
-        )
-        yield Doubt("look alike", name, tuple(alike), f"{problem[:-1]} and are taken as different.", "Write one value in one way.")
+        shown = " and ".join(repr(written(value)) for value in alike[:_SHOWN])
+        problem = f"{where} holds {shown}, which differ in blanks or capitals alone and are taken as different."
+        yield Doubt("look alike", name, tuple(alike), problem, "Write one value in one way.")
 
 
 def _decimals(values: list[Any]) -> list[Any]:

@@ -130,8 +130,8 @@ class DesignOracle(GroupOracle):
             yield part, labels
             labels[place, self._codes[part]] = 0.0
 
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool = False) -> Evaluation:
-        """Evaluate all rows at these prices of groups; the curvature is :meth:`curvature`'s."""
+    def evaluate(self, prices: Floats, lam: float) -> Evaluation:
+        """Evaluate all rows at these prices of groups."""
         sums, totals = self._added(lambda lane: self._walk(lane, prices, lam))
         return Evaluation(self._means(sums), float(totals[0]) / self.total_weight, None)
 

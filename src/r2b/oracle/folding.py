@@ -22,7 +22,7 @@ _CELL_ENTRIES = 1 << 23  # entries of the cells' curvature that are held at once
 def evaluated(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> Evaluation:
     """Evaluate all rows at prices of groups; the means are those of groups."""
     if isinstance(oracle, GroupOracle):
-        return oracle.evaluate(prices, lam, curvature=False)
+        return oracle.evaluate(prices, lam)
     seen = oracle.evaluate(parity.shifts(prices), lam, curvature=False)
     return replace(seen, means=parity.means(seen.means))
 

@@ -90,8 +90,8 @@ class GroupOracle(ABC):
     """A sum over rows that know how they count in groups: prices and means here are those of groups, not of cells."""
 
     @abstractmethod
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
-        """Evaluate all rows at these prices of groups; curvature is asked for apart."""
+    def evaluate(self, prices: Floats, lam: float) -> Evaluation:
+        """Evaluate all rows at these prices of groups, without curvature: :meth:`curvature` gives that."""
 
     @abstractmethod
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:

@@ -64,9 +64,9 @@ class CorrectedGroups(GroupOracle):
     error: Floats
     share: Floats
 
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool = False) -> Evaluation:
+    def evaluate(self, prices: Floats, lam: float) -> Evaluation:
         """Evaluate the sample; its means and, to match them, its value are corrected."""
-        return _corrected(self.sample.evaluate(prices, lam, curvature=curvature), prices, lam, self.error, self.share)
+        return _corrected(self.sample.evaluate(prices, lam), prices, lam, self.error, self.share)
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Inspect the sample as it is."""

@@ -85,8 +85,7 @@ def draws_of(words: Words, random_state: int) -> NDArray[np.int64]:
     array([ True])
     """
     seed = seed_word(random_state)
-    spread = _mixed(_mixed(words) ^ seed)
-    return (spread >> np.uint64(64 - BITS)).astype(np.int64)
+    return _top_bits(_mixed(_mixed(words) ^ seed))
 
 
 def uniforms_of(draws: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -103,7 +102,7 @@ def entry_uniforms(draws: NDArray[np.int64], classes: NDArray[np.int64]) -> NDAr
     array([0.98 , 0.881])
     """
     spread = _mixed(_mixed(draws.astype(np.uint64)) + classes.astype(np.uint64))
-    return uniforms_of((spread >> np.uint64(64 - BITS)).astype(np.int64))
+    return uniforms_of(_top_bits(spread))
 
 
 class SeededStream:
@@ -130,7 +129,7 @@ class SeededStream:
         """Give the next ``n`` numbers."""
         words = _mixed(_mixed(row_numbers(self._given, n)) ^ self._start)
         self._given += n
-        return uniforms_of((words >> np.uint64(64 - BITS)).astype(np.int64))
+        return uniforms_of(_top_bits(words))
 
 
 def seed_word(random_state: int) -> Words:
@@ -140,6 +139,10 @@ def seed_word(random_state: int) -> Words:
             f"random_state is {random_state!r}.", remedy="Pass a whole number from 0 to 2**63 - 1.", random_state=random_state
         )
     return _mixed(np.array([seed_of(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
+
+
+def _top_bits(words: Words) -> NDArray[np.int64]:
+    return (words >> np.uint64(64 - BITS)).astype(np.int64)
 
 
 def _mixed(words: Words) -> Words:

@@ -21,6 +21,18 @@ Integers = NDArray[np.int64]
 _FIRST_ROOM = 1 << 16
 
 
+def rows_by_code(codes: Array) -> list[Array]:
+    """Give the rows of each code that occurs, in order.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in rows_by_code(np.array([3, 1, 3]))], rows_by_code(np.array([], int))
+    ([[1], [0, 2]], [])
+    """
+    rows = np.argsort(codes, kind="stable")
+    return np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1) if len(rows) else []
+
+
 class Turns:
     """Classes of rows, decided in the order of the rows.
 
@@ -57,10 +69,7 @@ class Turns:
             self._codes = np.concatenate(
                 [self._codes, np.zeros(max(self._n_rows, 2 * len(self._codes)) - len(self._codes), self._codes.dtype)]
             )
-        order = np.argsort(groups, kind="stable")
-        for mine in np.split(order, np.flatnonzero(np.diff(groups[order].astype(np.int64))) + 1):
-            if not len(mine):
-                continue
+        for mine in rows_by_code(groups):
             rounder = self._rounder(int(groups[mine[0]]))
             for part in parts_of(len(mine), block_length(self.n_classes)):
                 rows = mine[part]

@@ -27,7 +27,7 @@ from r2b.report.flows import flows_of
 from r2b.report.limits import limits_of
 from r2b.solution import FairLabels
 from r2b.solution.realised import Realised
-from r2b.solution.text import cells_are_groups, mean_changes, means_of
+from r2b.solution.text import mean_changes, means_of, only_categories
 
 Floats = NDArray[np.float64]
 
@@ -313,9 +313,9 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         **flows_of(fair),
         "largest": [
             {"group": _plain(c.group), "old": _plain(c.old), "new": _plain(c.new), "weight": c.weight, "share": c.share}
-            for c in (fair.largest_changes(_LISTED) if cells_are_groups(fair) else [])
+            for c in (fair.largest_changes(_LISTED) if only_categories(fair) else [])
         ],
-        "means": [] if cells_are_groups(fair) else [{**asdict(c), "group": _plain(c.group), "label": _plain(c.label)} for c in means],
+        "means": [] if only_categories(fair) else [{**asdict(c), "group": _plain(c.group), "label": _plain(c.label)} for c in means],
         "means_of": means_of(fair),
         "dearest": [
             {"family": c.family, "group": _plain(c.group), "class": _plain(c.label), "price": c.price, "rate": c.rate}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from r2b.inputs.vocabulary import plain_value
 from r2b.report import svg, views, words
 from r2b.report.html import environment, source
-from r2b.solution.text import cells_are_groups, mean_changes, means_of
+from r2b.solution.text import mean_changes, means_of, only_categories
 
 if TYPE_CHECKING:
     from r2b.auditing import Audit
@@ -38,8 +38,8 @@ def fair_html(fair: FairLabels) -> str:
         }
         for family in proof.families[:_SHOWN]
     ]
-    changes = [] if fair.dataset is None or not cells_are_groups(fair) else fair.largest_changes(_SHOWN)
-    means = [] if cells_are_groups(fair) else mean_changes(fair, _SHOWN)
+    changes = [] if fair.dataset is None or not only_categories(fair) else fair.largest_changes(_SHOWN)
+    means = [] if only_categories(fair) else mean_changes(fair, _SHOWN)
     return _rendered(
         "fair",
         fair=fair,

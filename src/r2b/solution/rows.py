@@ -24,7 +24,7 @@ from r2b.outputs.expansion import Expansion, expand_index, expand_rows
 from r2b.outputs.forest import COMPILE_FROM
 from r2b.outputs.keyed import uniforms_of
 from r2b.outputs.sampling import sample_rows, sample_table
-from r2b.outputs.turns import Turns
+from r2b.outputs.turns import Turns, rows_by_code
 from r2b.solution.response import Response
 
 Floats = NDArray[np.float64]
@@ -142,7 +142,7 @@ class FairRows:
         if data.n_groups * data.n_classes**2 <= _HELD:
             return handed_out(whole_counts(counts, self.channel, seed).reshape(-1, data.n_classes), joint_codes(data), draws)
         codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
-        for mine in _together(data.groups.codes):
+        for mine in rows_by_code(data.groups.codes):
             cell = int(data.groups.codes[mine[0]])
             codes[mine] = handed_out(whole_cell(counts[cell], self._of_cell(cell), cell, seed), data.labels.array[mine], draws[mine])
         return codes
@@ -262,12 +262,6 @@ class FairRows:
 def _binomial_variance(probability: Array) -> Array:
     # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
     return np.asarray(np.maximum(probability * (1.0 - probability), 0.0))
-
-
-def _together(codes: Array) -> list[Array]:
-    """Give the rows of each code that occurs, in order."""
-    rows = np.argsort(codes, kind="stable")
-    return np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1)
 
 
 def _strands(groups: Groups) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,15 +79,15 @@ def _changes(fair: FairLabels) -> list[str]:
     data = fair.dataset
     if data is None:
         return []
-    if not cells_are_groups(fair):
+    if not only_categories(fair):
         means = mean_changes(fair, _SHOWN)
         return [f"  largest changes of {means_of(fair)}", *(_mean_change(each) for each in means)] if means else []
     changes = fair.largest_changes(_SHOWN)
     return ["  largest changes", *(_change(change, weighted=data.weight is not None) for change in changes)] if changes else []
 
 
-def cells_are_groups(fair: FairLabels) -> bool:
-    """Tell whether a cell has rows in common: a row of uncertain group, or with a number for an attribute, is a cell of its own."""
+def only_categories(fair: FairLabels) -> bool:
+    """Tell whether all attributes are categories: a row of uncertain group, or with a number for an attribute, is a cell of its own."""
     return fair.dataset is None or set(fair.dataset.groups.kinds) == {CATEGORICAL}
 
 
@@ -154,20 +155,21 @@ def _notes(fair: FairLabels) -> list[str]:
     families, notes = fair.families, []
     free = np.all([np.isinf(family.epsilon) for family in fair.certificate.families or (fair.certificate,)], axis=0)
     if free.any():
-        named = ", ".join(written(name) for name in fair.classes[free][:_SHOWN])
-        more = int(free.sum()) - _SHOWN
-        notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {named}{f' and {more} more' if more > 0 else ''}")
+        notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {_listed(map(written, fair.classes[free]), ', ')}")
     if families.left_out > 0:
         notes.append(f"  left out          {100 * families.left_out:.2f} % of the weight is in no group and keeps its labels")
     if families.excluded:
-        named = "; ".join(written(group) for group in families.excluded[:_SHOWN])
-        more = len(families.excluded) - _SHOWN
-        notes.append(f"  too small         {named}{f' and {more} more' if more > 0 else ''}")
+        notes.append(f"  too small         {_listed(map(written, families.excluded), '; ')}")
     if families.absent:
-        named = "; ".join(f"{written(each.group)} in {written(each.stratum)}" for each in families.absent[:_SHOWN])
-        more = len(families.absent) - _SHOWN
-        notes.append(f"  absent            {named}{f' and {more} more' if more > 0 else ''}")
+        absent = (f"{written(each.group)} in {written(each.stratum)}" for each in families.absent)
+        notes.append(f"  absent            {_listed(absent, '; ')}")
     return notes
+
+
+def _listed(texts: Iterable[str], between: str) -> str:
+    every = list(texts)
+    more = len(every) - _SHOWN
+    return between.join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _proof(proof: Certificate) -> str:

@@ -18,7 +18,7 @@ from r2b.merge import Extent
 from r2b.oracle import AnyOracle, ClassOracle, GroupOracle
 from r2b.problem import Problem
 from r2b.solvers.central import CentralPath, InteriorState
-from r2b.solvers.driver import Limits, Outcome, Stage, run
+from r2b.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
 from r2b.solvers.elimination import layout_of
 from r2b.solvers.general import GeneralInterior
 from r2b.solvers.interior import Interior
@@ -275,7 +275,7 @@ def solve(
     oracle: AnyOracle,
     *,
     samples: tuple[AnyOracle, AnyOracle] | None = None,
-    tol: float = 1e-10,
+    tol: float = TOLERANCE,
     limits: Limits | None = None,
     start: Floats | None = None,
 ) -> Outcome:
