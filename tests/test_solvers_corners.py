@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from families_qp import Table, asked, closest, people, violation
 from test_fuzz import bad_problem
 
 import r2b
+from r2b.inputs import read
+from r2b.merge import merge
+from r2b.parity import Parity, RangeBound
+from r2b.problem import Problem
+from r2b.solvers import Limits, Status
+from r2b.solvers.driver import Stage, run
+from r2b.solvers.interior import Interior
+from r2b.solvers.interior_small import SmallInterior, is_small
 
 
 def test_rounding_of_large_prices_proves_nothing_impossible():
@@ -60,7 +71,48 @@ def test_small_problems_take_short_cuts_to_the_same_answer(seed, monkeypatch):
     monkeypatch.setattr("r2b.solvers.plan._LOOK", 0.0)
     monkeypatch.setattr("r2b.parity.bands._FEW_GROUPS", 0)
     monkeypatch.setattr("r2b.solvers.rows._FEW", 0)
+    monkeypatch.setattr("r2b.solvers.interior_small._SMALL", 0)
     long = r2b.debias(y, **options)
     assert short.status.ok and long.status.ok and len(short.history) <= len(long.history)
     np.testing.assert_allclose(short.soft_labels, long.soft_labels, atol=1e-8)
     assert short.certificate.objective == pytest.approx(long.certificate.objective, abs=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.02])
+@pytest.mark.parametrize("soft", [False, True])
+def test_small_tables_take_the_same_interior_steps_in_fewer_calls(epsilon, soft):
+    rng = np.random.default_rng(3)
+    y = rng.dirichlet(np.ones(6), 90) if soft else rng.integers(0, 6, 90)
+    rows = merge(read(y, sensitive_features=rng.integers(0, 4, 90), sample_weight=rng.random(90) + 0.1))
+    problem = Problem(rows, Parity.of_groups(RangeBound.of(epsilon, 6), rows.group_weight), 0.7)
+    assert is_small(problem) and not is_small(replace(problem, parity=Parity.of_groups(RangeBound.of([0.0] + [0.1] * 5, 6), np.ones(4))))
+    usual, small = Interior(problem), SmallInterior(problem)
+    one, other = usual.start(np.zeros((4, 6))), small.start(np.zeros((4, 6)))
+    for _ in range(6):
+        one, other = usual.step(one), small.step(other)
+        assert other.residual == pytest.approx(one.residual, rel=1e-6)
+        assert other.complementarity == pytest.approx(one.complementarity, rel=1e-8)
+        # A constant for all classes of a group changes no label, and rounding moves it.
+        np.testing.assert_allclose(*(each.prices - each.prices.mean(axis=1, keepdims=True) for each in (one, other)), atol=1e-9)
+        np.testing.assert_allclose(other.point.rows.x, one.point.rows.x, atol=1e-9)
+    assert one.complementarity < 1e-4  # well on the way
+
+
+def test_no_guess_is_made_where_prices_will_do_as_they_are():
+    """A guess of the face costs about a step of the interior point."""
+    seen = []
+
+    class Still:
+        name = "still"
+
+        def start(self, prices):
+            return SimpleNamespace(prices=prices, residual=float(np.abs(prices).max()), stalled=True)
+
+    def guesses(state, last):
+        seen.append(state.residual)
+        yield np.zeros((2, 2))
+
+    for size, wanted in ((1e-12, []), (1.0, [1.0])):
+        seen.clear()
+        found = run([Stage(Still(), 1e-10, 0, refine=guesses)], np.full((2, 2), size), Limits())
+        assert found.status is Status.SOLVED and seen == wanted

@@ -20,7 +20,7 @@ from r2b.lanes import in_order, parts_of
 Floats = NDArray[np.float64]
 
 _REFINEMENTS = 2
-_ROUNDING = 1e-15  # of the right-hand side: where nothing is left to refine
+_ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 _SPREAD = 100  # classes from which the block of one group is work enough for a thread
 
 
@@ -74,7 +74,9 @@ class LevelSystem:
         schur = (weight @ apart.reshape(len(weight), -1)).reshape(blocks.shape[1:])
         if corner is not None:
             np.einsum("kk->k", schur)[:] += corner
-        schur[self.unused, self.unused] = 1.0
+        self.all_used = not self.unused.any()
+        if not self.all_used:
+            schur[self.unused, self.unused] = 1.0
         self.levels = np.asarray(np.linalg.inv(schur), dtype=np.float64)
 
     def solve(self, right: Floats, balance: Floats) -> Floats:
@@ -89,8 +91,8 @@ class LevelSystem:
         for _ in range(_REFINEMENTS):
             missing = balance - self._added(d) - (0.0 if self.corner is None else self.corner * levels)
             rest = right + self._sloped(levels) - products(self.blocks, d)
-            if not self.all_free:
-                rest, missing = np.where(self.free, rest, 0.0), np.where(self.unused, 0.0, missing)
+            rest = rest if self.all_free else np.where(self.free, rest, 0.0)
+            missing = missing if self.all_used else np.where(self.unused, 0.0, missing)
             if np.abs(rest).max() <= enough and np.abs(missing).max() <= enough:
                 break
             more, lift = self._solve(rest, missing)
@@ -99,8 +101,8 @@ class LevelSystem:
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         own = self._apply(right)
-        missing = np.where(self.unused, 0.0, balance - self._added(own))
-        levels: Floats = self.levels @ missing
+        missing = balance - self._added(own)
+        levels: Floats = self.levels @ (missing if self.all_used else np.where(self.unused, 0.0, missing))
         return own + self._apply(self._sloped(levels)), levels
 
     def _sloped(self, levels: Floats) -> Floats:
@@ -112,5 +114,5 @@ class LevelSystem:
 
     def _apply(self, right: Floats) -> Floats:
         if self.all_free:
-            return products(self.inverse, np.broadcast_to(right, self.free.shape) if right.ndim == 1 else right)
+            return np.asarray(np.matmul(self.inverse, right)) if right.ndim == 1 else products(self.inverse, right)
         return products(self.inverse, np.where(self.free, right, 0.0)) * self.free

@@ -217,9 +217,9 @@ class _Run:
         if stage.final and stage.refine is None and last is not None and self.outcome.residual < last.residual:
             prices = self.outcome.prices
         state: State = stage.solver.start(prices)
-        for guess in stage.refine(state, last) if stage.refine is not None else ():
-            if state.residual <= stage.tol:
-                break
+        guesses = iter(() if stage.refine is None else stage.refine(state, last))
+        # A guess costs about a step: none is made where the prices will do as they are.
+        while not state.residual <= stage.tol and (guess := next(guesses, None)) is not None:
             state = min(state, stage.solver.start(guess), key=lambda candidate: candidate.residual)
         return state
 

@@ -40,9 +40,6 @@ class NewtonState:
         The projection, with the face that it landed on.
     merit : float
         The forward-backward envelope.
-    unpaid : float
-        What the groups leave on the table: support function at the prices minus what they pay. Free of cancellation, so it still
-        tells two points apart where their merits agree to rounding.
     curvature : Curvature or None
         None until a step is taken from here.
     damping : float
@@ -57,7 +54,6 @@ class NewtonState:
     gap: Floats
     target: Projected
     merit: float
-    unpaid: float
     curvature: Curvature | None
     damping: float = 1e-3
     stalled: bool = False
@@ -162,11 +158,21 @@ class Newton:
         promised = self.gamma * self.parity.product(old.gap, old.gap)
         if decrease >= max(_DECREASE * promised, _NOISE):
             return True
-        smaller = float((new.gap**2).sum()) <= 0.8 * float((old.gap**2).sum())
+        if decrease < -_NOISE:
+            return False
+        if float((new.gap**2).sum()) <= 0.8 * float((old.gap**2).sum()):
+            return True
         # Prices of a class that a group does not use cost epsilon times a weight: too little for the merit to see, and their
         # residual stays at epsilon until they are gone.
-        cheaper = new.residual <= (1 + 1e-6) * old.residual and new.unpaid <= 0.9 * old.unpaid
-        return decrease >= -_NOISE and (smaller or cheaper)
+        return new.residual <= (1 + 1e-6) * old.residual and self._unpaid(new) <= 0.9 * self._unpaid(old)
+
+    def _unpaid(self, state: NewtonState) -> float:
+        """Give what the groups leave on the table: the support function at the prices minus what they pay.
+
+        It is free of cancellation, so it still tells two points apart where their merits agree to rounding.
+        """
+        settled = self.parity.settle(state.prices)
+        return self.parity.support(settled) - self.parity.product(settled, state.means)
 
     def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
         return self._judged(prices, evaluated(self.oracle, self.parity, prices, self.lam), damping)
@@ -180,10 +186,8 @@ class Newton:
         gap = means - target.means
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
         merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
-        settled = parity.settle(prices)
-        unpaid = parity.support(settled) - parity.product(settled, means)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, means, gap, target, merit, unpaid, None, damping)
+        return NewtonState(prices, residual, means, gap, target, merit, None, damping)
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         assert state.curvature is not None

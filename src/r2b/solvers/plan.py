@@ -22,6 +22,7 @@ from r2b.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
 from r2b.solvers.elimination import layout_of
 from r2b.solvers.general import GeneralInterior
 from r2b.solvers.interior import Interior
+from r2b.solvers.interior_small import SmallInterior, is_small
 from r2b.solvers.newton import Newton, NewtonState
 from r2b.solvers.thresholds import Thresholds
 
@@ -60,10 +61,10 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, An
             return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _net_fits(problem):
-        kind = Interior if problem.parity.simple else GeneralInterior
+        kind = _interior(problem)
         net = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
         attempts = net + attempts if _net_first(problem, oracle) else attempts + net
-        if kind is Interior:
+        if kind is not GeneralInterior:
             # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
             attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
     for attempt in attempts:
@@ -92,6 +93,12 @@ def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
     narrow = problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST and not path
     yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if narrow else (2 if path else 1) * _THRESHOLD_STEPS)
     yield Stage(newton, tol, 0)
+
+
+def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
+    if not problem.parity.simple:
+        return GeneralInterior
+    return SmallInterior if is_small(problem) else Interior
 
 
 def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
@@ -150,8 +157,7 @@ def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]
         return
     closed = replace(problem, parity=problem.parity.at(0.0))
     blind = replace(newton, parity=closed.parity)
-    kind = Interior if problem.parity.simple else GeneralInterior
-    for stage in _by_interior(partial(kind, closed, *_STARTS[0]), blind, tol):
+    for stage in _by_interior(partial(_interior(closed), closed, *_STARTS[0]), blind, tol):
         yield replace(stage, final=False)
     yield Stage(newton, tol, 10_000)
 
