@@ -82,6 +82,15 @@ def test_samples_follow_the_fair_probabilities() -> None:
     assert np.abs(means - fair.certificate.means).max() <= 6 * fair.sampling_deviation.max() / np.sqrt(200)
 
 
+def test_drawn_labels_are_those_of_the_host_and_are_measured_there() -> None:
+    fair, y, groups = solved()
+    host = r2b.debias(y, sensitive_features=groups, epsilon=fair.certificate.epsilon[0])
+    for seed in (0, 7):
+        assert np.array_equal(fair.sample(seed).numpy(), host.sample(seed)) and np.array_equal(fair.round(seed).numpy(), host.round(seed))
+    drawn = fair.sample(7)
+    assert fair.realised(drawn).parity == pytest.approx(demographic_parity(drawn.numpy(), sensitive_features=groups), abs=1e-12)
+
+
 def test_rounded_labels_are_those_of_the_host() -> None:
     fair, _, groups = solved()
     rounded = fair.round(7)
