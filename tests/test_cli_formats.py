@@ -93,3 +93,14 @@ def test_families_are_told_with_the_difference_that_the_labels_in_the_file_have(
             shares.setdefault(job, []).append(mine.count(job) / len(mine))
     found = max(abs(one - two) for one, two in shares.values())
     assert found > 0.01 and f"-> {found:.4f}, 0.0000 as probabilities  (epsilon 0)" in told
+
+
+def test_a_report_says_at_its_top_what_parity_the_labels_in_the_file_have_and_lists_it_once(shell: Shell) -> None:
+    shell.write("in.csv", csv_of(people()))
+    asked = ("--label", "job", "--sensitive", "sex", "--as", "sample", "--markdown", "out.md", "--html", "out.html", "--json")
+    found = shell("debias", "in.csv", *asked, "--output", "out.csv").facts["parity"]
+    report = Path("out.md").read_text()
+    top = report.split("## Who gets which label")[0]
+    assert found > 0.01 and f"one class per row (sample) and a parity of {found:.4f}" in top and "points as probabilities" in top
+    assert report.count("parity of the labels (sample)") == 1
+    assert f"a parity of {found:.4f}" in Path("out.html").read_text().split("Who gets which label")[0]

@@ -274,7 +274,12 @@ def _after(facts: dict[str, Any]) -> list[str]:
     )
     # The optimum is that of all bounds together: labels that meet one of them alone may be closer.
     others = " and keeps every other bound that was asked for" if len(facts["certificate"]["families"]) > 1 else ""
-    return [f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}{others}. {proof}"]
+    # Whole labels are not where their probabilities are: who reads the first lines alone is told so there.
+    left = leaving(facts)
+    soft, end = ("", "") if left is None else (" as probabilities", f" {left}")
+    return [
+        f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}{soft}{others}. {proof}{end}"
+    ]
 
 
 def leaving(facts: dict[str, Any]) -> str | None:
