@@ -104,3 +104,12 @@ def test_a_report_says_at_its_top_what_parity_the_labels_in_the_file_have_and_li
     assert found > 0.01 and f"one class per row (sample) and a parity of {found:.4f}" in top and "points as probabilities" in top
     assert report.count("parity of the labels (sample)") == 1
     assert f"a parity of {found:.4f}" in Path("out.html").read_text().split("Who gets which label")[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_text_for_missing_means_nothing_in_what_is_made_of_a_format_that_says_it(shell: Shell, way: str) -> None:
+    table = people()
+    gaps = [None if row % 7 == 0 else "?" if row % 5 == 0 else race for row, race in enumerate(table["race"])]
+    pq.write_table(pa.table({**table, "race": gaps}), "in.parquet")
+    asked = ("--label", "job", "--sensitive", "race", "--missing", "group", "--na", "?", way)
+    verified(shell, "in.parquet", *asked, "--output", "out.csv")

@@ -80,7 +80,8 @@ class Selection:
             tuple(_membership(table, each) for each in membership),
             named(table, control, "--control"),
             weight,
-            tuple(na) or EMPTY,
+            # Formats that say themselves what is missing take no text for it, nor does what is written of them.
+            (tuple(na) if table.format.kind in ("csv", "tsv") else ()) or EMPTY,
         )
         found._check_parts()
         return found
