@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent
 NEEDS = {
     "src/r2b/oracle/compiled.py": ["numba"],
     "src/r2b/oracle/classes_compiled.py": ["numba"],
+    "src/r2b/oracle/design_compiled.py": ["numba"],
     "src/r2b/solvers/balance_compiled.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/solvers/agreement.py": ["scipy"],

@@ -194,7 +194,8 @@ def test_one_hot_of_any_type_is_the_same_as_float_and_as_classes(dtype):
 def test_a_run_that_is_cut_short_says_so(case, limit, status, advice):
     with pytest.warns(NotSolvedWarning, match=status.value) as caught:
         fair = r2b.debias(case.y, **case.arguments, **limit)
-    assert advice in str(caught[0].message) and caught[0].filename == __file__
+    said = caught.pop(NotSolvedWarning)  # small groups are warned of as well
+    assert advice in str(said.message) and said.filename == __file__
     assert fair.status is status and not fair.status.ok and advice in fair.status.advice
     assert not fair.certificate.holds
     x = fair.soft(np.float64)  # distributions all the same, and the certificate is theirs
