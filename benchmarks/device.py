@@ -16,6 +16,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +185,9 @@ def classes(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def drawn(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure tables drawn from the seed: each against one read, their median and the worst."""
-    several = specs(arguments.seed, arguments.draws, tuple(entries // arguments.shrink for entries in DEVICE_ENTRIES))
-    each = [_one_drawn(spec, arguments) for spec in several]
+    low, high = (entries // arguments.shrink for entries in DEVICE_ENTRIES)
+    several = specs(arguments.seed, arguments.draws, (low, high))
+    each = [_one_drawn(replace(spec, dtype="float32"), arguments) for spec in several]
     ratios = [one["ratio"] for one in each]
     return {"seed": arguments.seed, **summary(ratios), "not_solved": sum(not one["ok"] for one in each), "tables": each}
 
@@ -194,7 +196,7 @@ def _one_drawn(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
     y, groups = labels(spec.rows, spec.n_classes, spec.n_groups, sharp=spec.sharp, seed=spec.seed, zipf=spec.zipf)
     fair, figures = solve(y, groups, min(arguments.repeats, 3), epsilon=spec.epsilon, lam=spec.lam)
     read_ms = least_ms(y.sum, arguments.repeats)
-    found = {**spec.to_json(), "dtype": "float32", "read_ms": read_ms, "ratio": figures["ms"] / read_ms, **figures}
+    found = {**spec.to_json(), "read_ms": read_ms, "ratio": figures["ms"] / read_ms, **figures}
     print(json.dumps({str(spec): [figures["ms"], read_ms, figures["status"], figures["steps"]]}), file=sys.stderr, flush=True)
     del y, groups, fair
     torch.cuda.empty_cache()
