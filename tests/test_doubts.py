@@ -195,7 +195,7 @@ def test_small_groups_are_left_out_and_keep_their_labels(tmp_path):
     alone = r2b.debias(y[~small], sensitive_features=sex[~small], epsilon=0.01)
     np.testing.assert_allclose(fair.soft_labels[~small], alone.soft_labels, atol=1e-9)
     assert fair.families.left_out == pytest.approx(small.mean())
-    assert "left out          3.00 % of the weight is in no group and keeps its labels" in str(fair)
+    assert "left out          3.00 % of the rows, in no group, with labels as they were" in str(fair)
     assert "too small         x; z" in str(fair)
     fair.save(tmp_path / "fair.json")
     again = r2b.load(tmp_path / "fair.json")

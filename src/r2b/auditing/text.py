@@ -106,7 +106,9 @@ def _ranked(found: Audit) -> list[str]:
 
 def _group(each: RankedGroup) -> str:
     away = f"class {written(each.class_name)} {each.mean:.4f} against {each.overall:.4f}, deviation {each.deviation:.4f}"
-    judged = "" if each.level is None else f"; {'beyond' if each.beyond_chance else 'within'} chance, which explains {each.level:.4f}"
+    judged = (
+        "" if each.level is None else f"; {'beyond' if each.beyond_chance else 'within'} chance, which explains {min(each.level, 1.0):.4f}"
+    )
     return f"    {written(each.group)} ({_many(round(each.rows), 'row', 'rows')}{', small' if each.small else ''}): {away}{judged}"
 
 

@@ -112,7 +112,8 @@ def claim_lines(claim: Mapping[str, Any], found: Verification) -> list[str]:
     by = f" (seed {claim['random_state']}, by {', '.join(map(written, claim['key'])) or 'row number'})"
     lines.append(("form", claim["form"] + (by if claim["random_state"] is not None else "")))
     reasons = f", {' and '.join(claim['left_out_because'])}" if claim["left_out_because"] else ""
-    left = f"{100 * claim['left_out']:.2f} % of the weight is in no group{reasons}" if claim["left_out"] > 0 else "none"
+    whose = "rows" if claim["weight"] is None else "weight"
+    left = f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{reasons}" if claim["left_out"] > 0 else "none"
     lines.append(("left out", left))
     if claim["absent"]:
         lines.append(("absent", "; ".join(map(written, claim["absent"][:5])) + (" and more" if len(claim["absent"]) > 5 else "")))

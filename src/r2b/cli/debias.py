@@ -133,13 +133,7 @@ def debias_command(
             reading=reading,
             quiet=quiet or as_json,
         )
-        with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
-            _check(landing, {**paths, "output": None})
-            _refuse_twice(paths)
-            made = debias_stream(landing, wanted, given)
-            landing.land()
-        _tell(made.fair, form, made.names, made.realised, paths, as_json=as_json, quiet=quiet)
-        return DONE if made.fair.status.ok else NOT_REACHED
+        return _solved_in_parts(paths, wanted, given, force=force, as_json=as_json, quiet=quiet)
     with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
         _check(landing, paths)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
@@ -164,16 +158,33 @@ def debias_command(
             old = as_written(table.columns(selection.used), table, shape, selection.na)
             drawn = {"form": form, "random_state": random_state, "key": keyed, "realised": None if found is None else found.to_json()}
             landing.write(proof, _record(table.n_rows, selection, given, old, new.columns, reading, drawn).encoded(fair))
-        draws = {"random_state": random_state}
-        leaving = None if found is None else (form, found)
-        land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options=given, draws=draws, leaving=leaving)
-        if output == "-":
-            _to_standard_output(content)
-        else:
-            landing.write(output, content)  # last: where the output is there, so is everything that belongs to it
-        landing.land()
+        told: dict[str, Any] = {"label": selection.stem, "options": given, "draws": {"random_state": random_state}}
+        land_reports(landing, html, markdown, arguments=arguments, **told, leaving=None if found is None else (form, found))
+        _land(landing, output, content)
     _tell(fair, form, tuple(new.columns), found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
+
+
+def _land(landing: Landing, output: str, content: bytes) -> None:
+    """Put everything in its place, the table last: where it is there, so is everything that belongs to it."""
+    if output == "-":
+        _to_standard_output(content)
+    else:
+        landing.write(output, content)
+    landing.land()
+
+
+def _solved_in_parts(
+    paths: dict[str, str | None], wanted: Wanted, given: dict[str, Any], *, force: bool, as_json: bool, quiet: bool
+) -> int:
+    """Debias a table that is read part by part, and say what came of it."""
+    with Landing(force=force, keep=(wanted.data, *filter(None, [wanted.costs]))) as landing:
+        _check(landing, {**paths, "output": None})
+        _refuse_twice(paths)
+        made = debias_stream(landing, wanted, given)
+        landing.land()
+    _tell(made.fair, wanted.form, made.names, made.realised, paths, as_json=as_json, quiet=quiet)
+    return DONE if made.fair.status.ok else NOT_REACHED
 
 
 def _record(

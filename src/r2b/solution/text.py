@@ -71,7 +71,7 @@ def _why(fair: FairLabels, form: str) -> str:
         promised = promised_parity(fair.families, fair.certificate, fair.rounding_bound)
     except RowsUnavailableError:
         promised = np.inf
-    until = f"; parity up to {promised:.4f} is promised" if np.isfinite(promised) else ""
+    until = f"; parity up to {promised:.4f} is promised" if promised < 1 else ""  # every parity is below 1
     return f"whole rows cannot match probabilities exactly{until}; 'soft' and 'expand' are exact"
 
 
@@ -157,7 +157,8 @@ def _notes(fair: FairLabels) -> list[str]:
     if free.any():
         notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {_listed(map(written, fair.classes[free]), ', ')}")
     if families.left_out > 0:
-        notes.append(f"  left out          {100 * families.left_out:.2f} % of the weight is in no group and keeps its labels")
+        whose = "rows" if fair.dataset is not None and fair.dataset.weight is None else "weight"
+        notes.append(f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group, with labels as they were")
     if families.excluded:
         notes.append(f"  too small         {_listed(map(written, families.excluded), '; ')}")
     if families.absent:
