@@ -223,7 +223,7 @@ def test_small_groups_are_left_out_on_the_command_line(capsys, tmp_path, monkeyp
     pd.DataFrame({"y": y, "sex": sex}).to_csv("people.csv", index=False)
     ask = ("--label", "y", "--sensitive", "sex", "--min-group-size", "10", "--small-groups", "exclude")
     done = shell("debias", "people.csv", *ask, "--epsilon", "0.01", "-o", "fair.csv", *stream)
-    assert done.code == 0 and "too small         sex=x; sex=z" in done.out and "3.00 % of the weight" in done.out
+    assert done.code == 0 and "too small         sex=x; sex=z" in done.out and "3.00 % of the rows" in done.out
     assert shell("verify", "fair.csv").code == 0
 
 

@@ -102,6 +102,11 @@ class FairTable(FairLabels):
         relabel = self.relabel(form, random_state=random_state, key=key, new_column=new_column)
         self._source.write(relabel, fspath(path), force=force)
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the rows have weights."""
+        return self._choice.weight is not None
+
     def realised_as(self, form: Form, *, random_state: int = 0, key: Any = None) -> Realised:
         """Measure the parity that labels of one class per row have as they leave: a pass over the rows.
 

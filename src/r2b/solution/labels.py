@@ -125,6 +125,11 @@ class FairLabels:
         """Names of the cells: the crossings of all sensitive and control columns. For one family of crossings these are the groups."""
         return self.schema.group_names
 
+    @property
+    def weighted(self) -> bool | None:
+        """Whether the rows have weights; None where they are not at hand to tell."""
+        return None if self.dataset is None else self.dataset.weight is not None
+
     @cached_property
     def channel(self) -> Floats:
         """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes).

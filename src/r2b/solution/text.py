@@ -157,7 +157,7 @@ def _notes(fair: FairLabels) -> list[str]:
     if free.any():
         notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {_listed(map(written, fair.classes[free]), ', ')}")
     if families.left_out > 0:
-        whose = "rows" if fair.dataset is not None and fair.dataset.weight is None else "weight"
+        whose = "rows" if fair.weighted is False else "weight"
         notes.append(f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group, with labels as they were")
     if families.excluded:
         notes.append(f"  too small         {_listed(map(written, families.excluded), '; ')}")
