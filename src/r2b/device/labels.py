@@ -113,6 +113,11 @@ class DeviceLabels(FairLabels):
     def _rows(self) -> FairRows:
         return self._host._rows()
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the rows have weights."""
+        return self._held().rows.weight is not None
+
     def soft(self, dtype: Any = None) -> Any:
         """Build the matrix of fair labels on the device.
 
