@@ -15,7 +15,7 @@ RUN := "$(VENV)/bin/python"
 
 .DEFAULT_GOAL := help
 # What `make check` leaves out; conftest.py says which tests these are.
-PARTS := spark or dask or browser or app or experiments or boosters or torch or slow
+PARTS := spark or dask or scale or browser or app or experiments or boosters or torch or slow
 # One process runs all of a part, so that its session, browser or models are made once.
 SPREAD := -n 2 --dist loadgroup --no-loadscope-reorder
 
@@ -30,7 +30,7 @@ demo: $(STAMP)  ## debias a real data set and show the certificate
 test: $(STAMP)  ## run every test and every example in the documentation of the code
 	@$(RUN) -m pytest $(SPREAD) $(PYTEST_ARGS)
 
-check: $(STAMP)  ## check style, types and the core in two minutes: no Spark, Dask, browser, app, experiments, boosters, torch
+check: $(STAMP)  ## check style, types and the core in two minutes: no Spark, Dask, scans, browser, app, experiments, boosters, torch
 	@$(RUN) -m pytest $(SPREAD) -m "not ($(PARTS))" $(PYTEST_ARGS)
 
 test-processors: $(STAMP)  ## run every test as on an old, a usual and a new processor (three times as long as make test)

@@ -41,6 +41,7 @@ PARTS = {
     "src/r2b/scale/spark": "spark",
     "tests/test_scale_dask": "dask",
     "src/r2b/scale/dask": "dask",
+    "tests/test_scale_": "scale",
     "tests/test_app": "app",
     "src/r2b/app": "app",
     "tests/test_experiments": "experiments",
@@ -52,19 +53,32 @@ PARTS = {
     "src/r2b/learners/torch": "torch",
     "tests/test_device": "torch",
     "src/r2b/device": "torch",
-    # Processes of their own, packages built, every page run, thousands of problems.
+    # Processes of their own, packages built, every page run, thousands of problems or draws.
+    "tests/test_audit_chance": "slow",
+    "tests/test_audit_verdicts": "slow",
+    "tests/test_campaign": "slow",
+    "tests/test_certain_labels": "slow",
     "tests/test_cli_docs": "slow",
     "tests/test_cli_process": "slow",
     "tests/test_cli_terminal": "slow",
+    "tests/test_cli_verify_attacks": "slow",
+    "tests/test_damaged_files": "slow",
     "tests/test_demo": "slow",
     "tests/test_docs.py": "slow",
+    "tests/test_drawn_benchmark": "slow",
     "tests/test_fuzz": "slow",
     "tests/test_learners_adult": "slow",
     "tests/test_methods_admm": "slow",
     "tests/test_packaging": "slow",
     "tests/test_scale_files_faults": "slow",
+    "tests/test_sklearn_common": "slow",
+    "tests/test_sklearn_interplay": "slow",
+    "tests/test_sklearn_strategies": "slow",
+    "tests/test_sklearn_training": "slow",
     "tests/test_solvers_families": "slow",
 }
+# Files of these share nothing with each other.
+BY_FILE = ("scale", "browser", "slow")
 FIXTURES = {"spark": "spark", "chromium": "browser"}
 
 
@@ -92,5 +106,5 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         order[item] = places.get(name, len(places))
         if name is not None:
             item.add_marker(name)
-            item.add_marker(pytest.mark.xdist_group(item.path.stem if name in ("slow", "browser") else name))
+            item.add_marker(pytest.mark.xdist_group(item.path.stem if name in BY_FILE else name))
     items.sort(key=order.__getitem__)

@@ -175,7 +175,8 @@ def test_the_price_of_a_constraint_is_the_slope_of_the_optimum(kind):
     step = 1e-5
     wider = r2b.debias(y, sensitive_features=people["a"], epsilon=bounds + step * (np.arange(4) == label)).certificate
     assert (fair.certificate.objective - wider.objective) / step == pytest.approx(dearest.rate, rel=1e-2)
-    assert [cost.rate for cost in fair.dearest_constraints(8)] == sorted((cost.rate for cost in fair.dearest_constraints(8)), reverse=True)
+    rates = np.array([cost.rate for cost in fair.dearest_constraints(8)])
+    assert (np.diff(rates) <= 1e-12).all()  # equals but for rounding stand in the order of groups
     assert fair.dearest_constraints(0) == []
 
 
