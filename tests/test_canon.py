@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b.parity.canon import centred
+from r2b.oracle.simplex import project
+from r2b.parity.canon import centred, within_reach
 
 
 def solved(n_groups: int, epsilon: float, seed: int) -> r2b.FairLabels:
@@ -60,3 +61,17 @@ def test_no_move_raises_what_is_paid():
         prices = fair.prices + 0.0
         again = centred(prices, np.full(5, 0.02), fair.families.share)
         assert support(again, 0.02, fair.families.share) <= support(prices, 0.02, fair.families.share) + 1e-14
+
+
+@pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_prices_that_no_row_can_pay_are_lowered_without_a_label_changing(lam: float, epsilon: float) -> None:
+    rng = np.random.default_rng(5)
+    prices = rng.normal(size=(1, 5)) - (0.0 if epsilon else 1e5)
+    prices[0, 2] = 1e6
+    lowered = within_reach(prices, np.full(5, epsilon), 1.0 + lam)
+    assert np.abs(lowered).max() < 10
+    rows = np.vstack([np.eye(5), rng.dirichlet(np.ones(5), 50)])
+    before, after = (project((rows - each) / lam) for each in (prices, lowered))
+    assert (after[:, 2] == 0).all()
+    np.testing.assert_allclose(after, before, atol=1e-9 / lam)

@@ -43,6 +43,11 @@ class Problem:
             )
 
     @property
+    def reach(self) -> float:
+        """The largest difference of prices that any row can tell: what two classes are worth to it, and lambda."""
+        return max(1.0, self.dearest) + self.lam
+
+    @property
     def n_groups(self) -> int:
         """The number of groups, over all families."""
         return self.parity.n_groups

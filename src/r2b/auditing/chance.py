@@ -66,7 +66,7 @@ def critical(drawn: Floats) -> Floats:
 
     Examples
     --------
-    >>> critical(np.arange(200.0)), p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
+    >>> float(critical(np.arange(200.0))), p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
     (190.0, 0.0547..., 0.0497...)
     """
     place = max(1, int(_RARE * (1 + len(drawn)) + 1e-9))

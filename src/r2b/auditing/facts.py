@@ -207,7 +207,7 @@ class Audit:
     --------
     >>> from r2b.auditing import audit
     >>> found = audit(["a", "b", "b", "b", "a", "a"], sensitive_features={"sex": ["f", "f", "f", "m", "m", "m"]}, n_boot=0)
-    >>> round(found.worst.value, 3), found.worst.groups, [each.family for each in found.exceeds(0.1)]
+    >>> round(found.largest.value, 3), found.largest.groups, [each.family for each in found.exceeds(0.1)]
     (0.333, ('m', 'f'), ['sex', 'sex'])
     """
 

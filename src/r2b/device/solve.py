@@ -96,5 +96,5 @@ class DeviceJob(Solvable):
         with one_blas_thread():
             outcome = run(device_plan(problem, self.oracle, self.settings.tol), prices, limits, problem.parity)
         # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
-        outcome.prices = problem.parity.canonical(outcome.prices)
+        outcome.prices = problem.parity.canonical(outcome.prices, problem.reach)
         return outcome

@@ -70,3 +70,31 @@ def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Flo
     low, high = corners[after - 1], corners[after]
     span = balance[after] - balance[after - 1]
     return at(low + (high - low) * (0.0 - balance[after - 1]) / span if span > 0 else high)
+
+
+def within_reach(prices: Floats, epsilon: Floats, reach: float) -> Floats:
+    """Bring prices near a target down to what a row could pay: beyond it they change no label, and cost the labels their digits.
+
+    A class whose price is more than ``reach`` above the least of its group is in the label of no row. Lowering it down to there, but not
+    below 0, changes no label and makes no bound worse. Where every epsilon is 0, a constant per group is free as well.
+
+    Parameters
+    ----------
+    prices : ndarray of shape (n_groups, n_classes)
+        Optimal for a target, the groups being the cells.
+    epsilon : ndarray of shape (n_classes,)
+    reach : float
+        The largest difference of what two classes are worth to a row, and lambda.
+
+    Examples
+    --------
+    >>> within_reach(np.array([[-1000.0, -1000.5, 1e6]]), np.zeros(3), 2.0)
+    array([[-0.33333333, -0.83333333,  1.16666667]])
+    """
+    if not np.isfinite(epsilon).all():  # a class that is free has no price
+        return prices
+    most = prices.min(axis=1, keepdims=True) + reach
+    if epsilon.any():
+        return np.asarray(np.minimum(prices, np.maximum(most, 0.0)))
+    lowered = np.minimum(prices, most)
+    return np.asarray(lowered - lowered.mean(axis=1, keepdims=True))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from r2b.parity.bands import RangeBound
 from r2b.parity.bounds import Bound, Projected
-from r2b.parity.canon import centred
+from r2b.parity.canon import centred, within_reach
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -159,9 +159,18 @@ class Parity:
         """Give the closest prices at which the support function is finite."""
         return np.concatenate([member.bound.settle(prices[member.groups], self.share[member.groups]) for member in self.members])
 
-    def canonical(self, prices: Floats) -> Floats:
-        """Settle optimal prices; of those that are as good, take the ones whose means over the classes are nearest to 0."""
+    def canonical(self, prices: Floats, reach: float) -> Floats:
+        """Settle optimal prices; of those that are as good, take the ones whose means over the classes are nearest to 0.
+
+        Parameters
+        ----------
+        prices : ndarray of shape (n_groups, n_classes)
+        reach : float
+            The largest difference of what two classes are worth to a row, and lambda: prices farther apart say no more.
+        """
         prices = self.settle(prices)
+        if self.design is None and len(self.members) == 1 and self.members[0].bound.kind == "target":
+            return within_reach(prices, self.members[0].bound.epsilon, reach)
         if not self.simple or self.n_groups == 1:
             return prices
         return self.settle(centred(prices, self.bound.epsilon, self.share))

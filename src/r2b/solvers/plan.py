@@ -309,5 +309,5 @@ def solve(
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits(), problem.parity)
     # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
-    outcome.prices = problem.parity.canonical(outcome.prices)
+    outcome.prices = problem.parity.canonical(outcome.prices, problem.reach)
     return outcome
