@@ -16,8 +16,7 @@ RUN := "$(VENV)/bin/python"
 .DEFAULT_GOAL := help
 # What `make check` leaves out; conftest.py says which tests these are.
 PARTS := spark or dask or scale or browser or app or experiments or boosters or torch or slow
-# One process runs all of a part, so that its session, browser or models are made once.
-SPREAD := -n 2 --dist loadgroup --no-loadscope-reorder
+SPREAD := -n 2
 
 .PHONY: help demo test check test-processors bench bench-scale bench-peers learners reproduce reproduce-quick reference lint lock clean
 

@@ -33,9 +33,8 @@ NEEDS = {
 }
 collect_ignore = [path for path, libraries in NEEDS.items() if any(find_spec(library) is None for library in libraries)]
 
-# The parts that `make check` leaves out, by how the path of a file begins. A test that stands elsewhere carries the mark itself. What one
-# part shares is dear to make (a Spark session, a cluster, a browser, trained models), so one process runs all of a part; parts come first,
-# so that what is left evens out the end of the run.
+# The parts that `make check` leaves out, by how the path of a file begins. A test that stands elsewhere carries the mark itself. Parts come
+# first, so that the short tests that are left even out the end of the run.
 PARTS = {
     "tests/test_scale_spark": "spark",
     "src/r2b/scale/spark": "spark",
@@ -77,8 +76,6 @@ PARTS = {
     "tests/test_sklearn_training": "slow",
     "tests/test_solvers_families": "slow",
 }
-# Files of these share nothing with each other.
-BY_FILE = ("scale", "browser", "slow")
 FIXTURES = {"spark": "spark", "chromium": "browser"}
 
 
@@ -98,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Mark every test with its part, give a part to one process, and begin with parts."""
+    """Mark every test with its part, and begin with parts."""
     places = {name: place for place, name in enumerate(dict.fromkeys(PARTS.values()))}
     order: dict[Any, int] = {}
     for item in items:
@@ -106,5 +103,4 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         order[item] = places.get(name, len(places))
         if name is not None:
             item.add_marker(name)
-            item.add_marker(pytest.mark.xdist_group(item.path.stem if name in BY_FILE else name))
     items.sort(key=order.__getitem__)

@@ -55,7 +55,6 @@ def test_this_test_is_of_the_core(request: pytest.FixtureRequest, parts: ModuleT
 @pytest.mark.dask
 def test_a_mark_on_a_test_is_heeded(request: pytest.FixtureRequest, parts: ModuleType) -> None:
     assert parts.part_of(request.node) == "dask"
-    assert [mark.args for mark in request.node.iter_markers("xdist_group")] == [("dask",)]
 
 
 def test_threads_are_set_before_numpy_is_imported() -> None:

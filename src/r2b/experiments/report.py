@@ -22,7 +22,7 @@ This page is generated from the results files in `results/`: `python -m r2b.expe
 is a mean over rows of the file named in its section; a row holds its configuration, its seed and the versions of the packages, and
 `r2b.experiments.rerun(row)` computes it again.
 
-On the same machine with the same versions a row comes out again to the last bit; only times differ. On another processor the libraries of
+A row follows from its configuration and seed; on the same machine only times differ. On another processor the libraries of
 linear algebra add in another order, and the last bits of labels differ. Measures of labels (`data_parity`, `label_parity`, and all of the
 experiments that train nothing) then agree to {LABELS_AGREE:.0e}. Measures of predictions agree to {PREDICTIONS_AGREE:g}, one in the last
 digit of a percentage below: a tree decides between splits of equal gain by such a bit, and sends some test rows another way. Tests hold
