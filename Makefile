@@ -24,7 +24,7 @@ help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## debias a real data set and show the certificate
-	@$(RUN) -m r2b.demo
+	@$(RUN) -m r2b.cli.demo
 
 test: $(STAMP)  ## run every test and every example in the documentation of the code
 	@$(RUN) -m pytest $(SPREAD) $(PYTEST_ARGS)
@@ -51,11 +51,11 @@ learners: $(STAMP)  ## train six learners on fair labels over ten splits, and dr
 	@$(RUN) scripts/make_learners_figure.py
 
 reproduce: $(STAMP)  ## repeat the experiments of the paper at its own settings (hours)
-	@$(RUN) -m r2b.experiments all
-	@$(RUN) -m r2b.experiments page
+	@$(RUN) -m experiments all
+	@$(RUN) -m experiments page
 
 reproduce-quick: $(STAMP)  ## repeat them at small settings (minutes)
-	@$(RUN) -m r2b.experiments all --quick
+	@$(RUN) -m experiments all --quick
 
 reference: $(STAMP)  ## write the page that lists every public name
 	@$(RUN) scripts/make_reference_page.py

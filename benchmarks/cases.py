@@ -15,11 +15,11 @@ from drawn import HOST_ENTRIES, build, specs, summary
 from measure import MB, in_own_process, minima, phases
 
 import r2b
+from r2b._data import read
+from r2b._data.lanes import in_order, parts_of
+from r2b._data.merge import merge
+from r2b._solve.oracle import MemoryOracle
 from r2b.datasets import load_adult
-from r2b.inputs import read
-from r2b.lanes import in_order, parts_of
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle
 
 _ONCE = 3.0  # seconds from which a drawn table is solved once
 _LONGEST_DRAWN = 20.0  # seconds after which a drawn table is given up, and counted as not solved

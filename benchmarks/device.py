@@ -4,8 +4,8 @@
 
 Needs torch with CUDA and Triton beside r2b's own needs (NumPy, narwhals, threadpoolctl); runs from a checkout with PYTHONPATH=src. Data are
 on the device when the clock starts, except for batches. The first call compiles and does not count; each figure is the least of several,
-with the device waited for. Solves are whole calls of ``r2b.device.debias``: reading and checking the labels, sampling, solving, and the
-certificate from a last walk over the data and the labels that go out.
+with the device waited for. Solves are whole calls of ``r2b.engines.torch.debias``: reading and checking the labels, sampling, solving,
+and the certificate from a last walk over the data and the labels that go out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import torch
 from drawn import DEVICE_ENTRIES, Spec, specs, summary
 
 import r2b
-import r2b.device
-from r2b.device.oracle import DeviceOracle, Resident, choose_kernel, line_of
-from r2b.device.reading import read_cells, rows_of
+import r2b.engines.torch
+from r2b.engines.torch.oracle import DeviceOracle, Resident, choose_kernel, line_of
+from r2b.engines.torch.reading import read_cells, rows_of
 
 EPSILON = 0.01
 GOALS = {"10,000,000 x 100": 100.0, "1,000,000 x 1,000": 150.0}  # milliseconds
@@ -101,7 +101,7 @@ def solve(y: Any, groups: Any, repeats: int, **asked: Any) -> tuple[Any, dict[st
     found: list[Any] = [None]
 
     def call() -> None:
-        found[0] = r2b.device.debias(y, sensitive_features=groups, **{"epsilon": EPSILON, **asked})
+        found[0] = r2b.engines.torch.debias(y, sensitive_features=groups, **{"epsilon": EPSILON, **asked})
 
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -157,7 +157,7 @@ def case(n_rows: int, n_classes: int, n_groups: int, sharp: float, arguments: ar
     """Measure one table."""
     y, groups = labels(n_rows, n_classes, n_groups, sharp=sharp)
     fair, figures = solve(y, groups, arguments.repeats)
-    again = r2b.device.debias(y, sensitive_features=groups, epsilon=EPSILON)
+    again = r2b.engines.torch.debias(y, sensitive_features=groups, epsilon=EPSILON)
     name = f"{n_rows:,} x {n_classes:,}"
     found: dict[str, Any] = {"rows": n_rows, "classes": n_classes, "groups": n_groups, "sharp": sharp, "solve": figures}
     found["goal_ms"] = GOALS.get(name)

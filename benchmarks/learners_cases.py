@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import r2b
-from r2b.chance import sampling_level
 from r2b.metrics import demographic_parity
-from r2b.performance import top_k_accuracy
+from r2b.metrics.chance import sampling_level
+from r2b.metrics.performance import top_k_accuracy
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -168,7 +168,7 @@ ROUNDS = 30
 
 def boosted(y: Array, split: Split, **options: Any) -> Predictor:
     """Train LightGBM on soft labels, by its own function instead of the classifier."""
-    from r2b.learners.boosting import train_lightgbm
+    from r2b.models.boosting import train_lightgbm
 
     fair = r2b.debias(y, sensitive_features=split.sex, **options)
     model = train_lightgbm(fair, split.X, {**BOOSTING, "num_threads": 1, "verbosity": -1}, num_boost_round=ROUNDS)

@@ -131,7 +131,7 @@ ORACLE_PHASES = ("__init__", "label_means", "samples")
 @contextmanager
 def phase_clock() -> Iterator[dict[str, float]]:
     """Collect the seconds that ``r2b.debias`` spends in each of its phases, by watching the functions that a job calls."""
-    from r2b import job
+    from r2b._labels import task as job
 
     seconds: dict[str, float] = {}
     depth = 0

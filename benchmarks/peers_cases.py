@@ -68,7 +68,7 @@ def adult(*attributes: str) -> Columns:
 
 def mixture(n_classes: int) -> Columns:
     """Labels of the paper's mixture of Gaussians: as many rows of each class, five groups that know whether the class is 0."""
-    from r2b.experiments.synthetic import biased_groups
+    from experiments.synthetic import biased_groups
 
     y = np.repeat(np.arange(n_classes), PER_CLASS)
     return y, biased_groups(y, np.random.default_rng([0, n_classes]))

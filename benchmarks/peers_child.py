@@ -83,10 +83,10 @@ def _without_reading(debias: Callable[[], object], seconds: float) -> float:
 
 
 def device(table: Table, epsilon: float, seconds: float, place: str = "cuda") -> dict[str, Any]:
-    """``r2b.device.debias`` on a CUDA device, labels and groups there already; class labels are counted there."""
+    """``r2b.engines.torch.debias`` on a CUDA device, labels and groups there already; class labels are counted there."""
     import torch
 
-    from r2b.device import debias
+    from r2b.engines.torch import debias
 
     labels, groups = torch.from_numpy(table.labels).to(place), torch.from_numpy(table.groups).to(place)
     gpu = labels.is_cuda

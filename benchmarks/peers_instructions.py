@@ -83,7 +83,7 @@ def walk(classes: int, kind: str, passes: int) -> None:
     """Walk the same rows some times; prices go back and forth, so that thresholds of the last pass are near and not exact."""
     import numpy as np
 
-    from r2b.oracle import compiled
+    from r2b._solve.oracle import compiled
 
     rng = np.random.default_rng(0)
     labels = rng.standard_gamma(1.0, (ROWS, classes))

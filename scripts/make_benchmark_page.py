@@ -210,8 +210,8 @@ def device_lines(report: Report) -> list[str]:
         return []
     head = ["rows", "classes", "groups", "seconds", "memory", "parity above epsilon", "relative gap", "status"]
     words = [
-        f"Whole calls of `r2b.device.debias` on one {device['device']}, float32 probabilities already there, epsilon 0.01, certificate",
-        "included. Made by `benchmarks/device.py`, from tables of its own.",
+        f"Whole calls of `r2b.engines.torch.debias` on one {device['device']}, float32 probabilities already there, epsilon 0.01,",
+        "certificate included. Made by `benchmarks/device.py`, from tables of its own.",
     ]
     return ["## On a GPU", "", *words, "", *table(head, body), ""]
 

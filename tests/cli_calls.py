@@ -73,7 +73,7 @@ def people(n: int = 240, seed: int = 1) -> dict[str, list[str]]:
 
 
 def csv_of(columns: dict[str, list[str]]) -> bytes:
-    from r2b.tables import Format, table_of
+    from r2b._files import Format, table_of
 
     return table_of(columns, Format("csv"))
 

@@ -75,9 +75,9 @@ def damaged(content: bytes, seed: int) -> bytes:
 def use(kind: str, content: bytes, folder: str) -> None:
     """Do with a file what commands and the app do: read it, list it, write it, solve it; in memory, and part by part."""
     import r2b
+    from r2b._files import read_table
     from r2b.app.workspace import _columns
     from r2b.errors import R2BError
-    from r2b.tables import read_table
 
     try:
         table = read_table(name_of(kind), stream=io.BytesIO(content))

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from r2b.device.oracle import DeviceOracle, KernelChoice, Resident
-from r2b.device.rows import DeviceRows
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.oracle import MemoryOracle
+from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, Resident
+from r2b.engines.torch.rows import DeviceRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from r2b.experiments import rerun
-from r2b.experiments.experiment import OWN_COLUMNS, Row
-from r2b.experiments.report import LABELS_AGREE, PREDICTIONS_AGREE
+from experiments import rerun
+from experiments.experiment import OWN_COLUMNS, Row
+from experiments.report import LABELS_AGREE, PREDICTIONS_AGREE
 
 # Experiments that train a learner, and what in their rows comes before it.
 LEARNED = {"adult", "adult_choices", "synthetic", "coco", "dermatology"}

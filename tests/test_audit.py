@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import r2b
-from r2b.auditing import Audit, FamilyAudit, audit
+from r2b._audit import Audit, FamilyAudit, audit
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError, WeightError
 
 QUIET: dict[str, Any] = {"n_permutations": 0, "n_boot": 0}

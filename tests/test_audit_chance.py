@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 import r2b
-from r2b.auditing import Audit, audit
-from r2b.auditing.chance import Draws
-from r2b.auditing.continuous import explained_of_sums
-from r2b.auditing.resampling import FamilyRows, Kinds, ranges
-from r2b.chance import sampling_level
-from r2b.explained import explained_variation
-from r2b.inputs import read
-from r2b.intervals import bootstrap, parity_interval, sample_of_values
+from r2b._audit import Audit, audit
+from r2b._audit.chance import Draws
+from r2b._audit.continuous import explained_of_sums
+from r2b._audit.resampling import FamilyRows, Kinds, ranges
+from r2b._data import read
+from r2b.metrics.chance import sampling_level
+from r2b.metrics.explained import explained_variation
+from r2b.metrics.intervals import bootstrap, parity_interval, sample_of_values
 
 
 def seed(family: str = "groups", random_state: int = 0) -> int:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import r2b
-from r2b.auditing import audit
-from r2b.auditing.chance import critical, p_value
-from r2b.binomial import beta_quantile, difference_bounds, largest_difference, variance_of_means
-from r2b.chance import format_p_value
+from r2b._audit import audit
+from r2b._audit.chance import critical, p_value
 from r2b.errors import LengthError, MissingValueError, ParameterError, RowLabelError
+from r2b.metrics.binomial import beta_quantile, difference_bounds, largest_difference, variance_of_means
+from r2b.metrics.chance import format_p_value
 from r2b.report import gather, to_html, to_markdown
 from r2b.report.notebook import audit_html
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from r2b.basis import Basis, fit_basis, numeric_values
+from r2b._data.basis import Basis, fit_basis, numeric_values
 from r2b.errors import FileFormatError, InputError, LengthError, ParameterError, ShapeError, WeightError
 
 AGES = np.arange(17.0, 91.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
-from r2b.parity import MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
+from r2b._constraints.parity import MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
 
 KINDS = ("range", "to_overall", "ratio", "target", "moments")
 EPSILONS = (0.0, 1e-9, 1e-3, 0.3, 10.0, np.inf)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b.inputs import read
-from r2b.merge import merge
+from r2b._data import read
+from r2b._data.merge import merge
 
 
 def heavy(seed, classes=20, groups=6, n=400):

@@ -10,12 +10,12 @@ from problems import ALL, NAMES, SMALL, Case, group_means, objective_of, parity_
 from problems import project as by_bisection
 
 import r2b
-from r2b.certificate import Certificate, certify
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle, respond
-from r2b.parity import Parity, RangeBound
-from r2b.problem import Problem
+from r2b._constraints.parity import Parity, RangeBound
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.certificate import Certificate, certify
+from r2b._solve.oracle import MemoryOracle, respond
+from r2b._solve.problem import Problem
 
 
 def setting(case: Case, kind=MemoryOracle) -> tuple[Problem, MemoryOracle]:

@@ -10,7 +10,7 @@ import pytest
 import r2b
 from r2b.errors import MissingValueError, MixedTypeError, ParameterError, UnseenError
 from r2b.metrics import group_means
-from r2b.performance import tv_accuracy
+from r2b.metrics.performance import tv_accuracy
 
 N = 40
 RNG = np.random.default_rng(1)

@@ -26,7 +26,7 @@ def shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytes
 def test_help_lists_the_commands_and_the_version_is_the_packages() -> None:
     runner = CliRunner()
     listed = runner.invoke(command, ["--help"]).output
-    assert all(name in listed for name in ("audit", "debias", "frontier", "verify", "datasets", "serve", "reproduce", "Exit codes"))
+    assert all(name in listed for name in ("audit", "debias", "frontier", "verify", "datasets", "serve", "Exit codes"))
     assert runner.invoke(command, ["--version"]).output == f"r2b {r2b.__version__}\n"
 
 
@@ -38,7 +38,7 @@ def test_nothing_typed_shows_the_help_as_wrong_use(shell: Shell) -> None:
 
 
 def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
-    from r2b.auditing import audit
+    from r2b._audit import audit
 
     columns = people()
     found = audit(columns["job"], sensitive_features={name: columns[name] for name in ("sex", "race")})
@@ -49,7 +49,7 @@ def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
 
 
 def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: Shell) -> None:
-    from r2b.auditing import audit
+    from r2b._audit import audit
 
     columns = people()
     options = (
@@ -131,7 +131,6 @@ def test_a_frontier_is_that_of_the_function_and_can_be_written(shell: Shell) -> 
         (("debias", "people.csv", *ASK, "-o", "people.csv", "--force"), 2, "is the file that is read"),
         (("verify", "people.csv"), 2, "There is no certificate"),
         (("datasets", "export", "adlt", "a.csv"), 2, "Did you mean 'adult'?"),
-        (("reproduce", "nothing"), 2, "There is no experiment 'nothing'"),
     ],
 )
 def test_a_mistake_is_one_paragraph_with_its_remedy_and_the_right_code(shell: Shell, words: tuple[str, ...], code: int, said: str) -> None:

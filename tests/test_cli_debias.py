@@ -13,7 +13,7 @@ import pytest
 from cli_calls import Shell, csv_of, people
 
 import r2b
-from r2b.tables import Format, encode_table, read_table
+from r2b._files import Format, encode_table, read_table
 
 ASK = ("--label", "job", "--sensitive", "sex")
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz", "jsonl.bz2", "tsv.xz", "csv.zst"]

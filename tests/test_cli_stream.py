@@ -15,7 +15,7 @@ from cli_calls import Ended, Shell
 from file_tables import WAYS
 
 import r2b
-from r2b.scale.files import FileSource
+from r2b.engines.files import FileSource
 
 PEOPLE = file_tables.people(1_200)
 ASK = ("--label", "job", "--sensitive", "sex")

@@ -221,16 +221,6 @@ def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
     assert "'--points': 0 is not in the range" in shell("frontier", "people.csv", *ASK, "--points", "0").err
 
 
-def test_an_experiment_without_its_data_is_refused_before_it_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
-    monkeypatch.delenv("R2B_DATA", raising=False)
-    done = shell("reproduce", "coco")
-    assert done.code == 2 and done.err.startswith("Error: The data of coco do not come with the package")
-    assert done.err.endswith("Pass --data with the folder that holds them, or set R2B_DATA.\n")
-    assert "There is no folder 'nowhere'" in shell("reproduce", "coco", "--data", "nowhere").err
-    assert sorted(path.name for path in shell.folder.iterdir()) == ["people.csv"]
-
-
 def test_a_trace_of_another_process_is_its_last_line() -> None:
     trace = 'Traceback (most recent call last):\n  File "x.py", line 1, in run\n    fail()\nValueError: no rows'
     assert spoken(InputError(f"2 of the runs failed; the first said:\n{trace}\n", remedy="Mend it.")) == (

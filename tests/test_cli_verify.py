@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from cli_calls import Shell, csv_of, people
 
+from r2b._files import read_table
 from r2b.cli.claims import IN_FILE
 from r2b.cli.record import fingerprint
-from r2b.tables import read_table
 
 ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
 FORMS = ["soft", "round", "sample", "expand"]

@@ -13,11 +13,11 @@ import pytest
 from cli_calls import Shell, csv_of, people
 
 import r2b
+from r2b._files import read_table
 from r2b.cli.record import fingerprint
 from r2b.cli.stream_marks import marks_of_counts, written_counts
+from r2b.engines.files import FileSource
 from r2b.errors import R2BError
-from r2b.scale.files import FileSource
-from r2b.tables import read_table
 
 ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
 SOFT = ("--label-columns", "p_a,p_b", "--sensitive", "sex", "--epsilon", "0.01")

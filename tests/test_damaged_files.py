@@ -15,9 +15,9 @@ from cli_calls import R2B
 from damaged_files import KINDS, campaign, whole
 
 from r2b import scan
+from r2b._files import read_table
+from r2b._files.limits import unpacked_within
 from r2b.errors import DamagedFileError, FileTooLargeError
-from r2b.tables import read_table
-from r2b.tables.limits import unpacked_within
 
 pa = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")

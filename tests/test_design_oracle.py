@@ -10,15 +10,15 @@ import pytest
 from families_qp import Rule, Table, closest, indicators, people
 
 import r2b
-from r2b import job as jobs
-from r2b.families import Request
-from r2b.inputs import mixtures, read
-from r2b.inputs.integers import compact_integers
-from r2b.job import Job, Settings
-from r2b.merge import Rows, merge
-from r2b.oracle import DesignOracle, MemoryOracle, evaluated, folded_curvature, inspected
-from r2b.oracle.thinning import calibrated
-from r2b.parity import Member, Parity, RangeBound
+from r2b._constraints.families import Request
+from r2b._constraints.parity import Member, Parity, RangeBound
+from r2b._data import mixtures, read
+from r2b._data.integers import compact_integers
+from r2b._data.merge import Rows, merge
+from r2b._labels import task as jobs
+from r2b._labels.task import Job, Settings
+from r2b._solve.oracle import DesignOracle, MemoryOracle, evaluated, folded_curvature, inspected
+from r2b._solve.oracle.thinning import calibrated
 
 KERNELS = ["numpy", "compiled"]
 
@@ -85,7 +85,7 @@ def test_the_number_of_threads_never_shows(kernel, kind, monkeypatch):
     if kernel == "compiled":
         pytest.importorskip("numba")
     monkeypatch.setattr(
-        "r2b.oracle.design._LANE_ENTRIES", 1 << 12
+        "r2b._solve.oracle.design._LANE_ENTRIES", 1 << 12
     )  # several lanes: so few rows would be one, whatever the number of threads
     y, matrix = drawn(4_001, soft=kind == "soft")
     found = [

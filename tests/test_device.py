@@ -12,14 +12,14 @@ torch = pytest.importorskip("torch")
 from device_rows import disagreement, soft_rows, two_oracles  # noqa: E402
 
 import r2b  # noqa: E402
-import r2b.device  # noqa: E402
-from r2b.device import plain  # noqa: E402
-from r2b.device.batches import Batches  # noqa: E402
-from r2b.device.levels import _by_device, _by_host  # noqa: E402
-from r2b.device.oracle import DeviceOracle  # noqa: E402
-from r2b.device.rows import DeviceRows, add_by_cell  # noqa: E402
+import r2b.engines.torch  # noqa: E402
+from r2b._solve.solvers import Status  # noqa: E402
+from r2b.engines.torch import plain  # noqa: E402
+from r2b.engines.torch.batches import Batches  # noqa: E402
+from r2b.engines.torch.levels import _by_device, _by_host  # noqa: E402
+from r2b.engines.torch.oracle import DeviceOracle  # noqa: E402
+from r2b.engines.torch.rows import DeviceRows, add_by_cell  # noqa: E402
 from r2b.errors import NotSolvedWarning  # noqa: E402
-from r2b.solvers import Status  # noqa: E402
 
 SHAPES = [(300, 5, 3), (257, 100, 4), (200, 2, 70)]
 
@@ -64,7 +64,7 @@ def test_prices_are_those_of_the_host(epsilon: float, dtype: str, lam: float) ->
     y, groups = soft_rows(900, 6, 3, dtype=dtype)
     host = r2b.debias(y, sensitive_features=groups, epsilon=epsilon, lam=lam)
     y_there, groups_there = tensors(y, groups)
-    fair = r2b.device.debias(y_there, sensitive_features=groups_there, epsilon=epsilon, lam=lam)
+    fair = r2b.engines.torch.debias(y_there, sensitive_features=groups_there, epsilon=epsilon, lam=lam)
     assert fair.status is host.status
     assert fair.certificate.holds
     assert np.abs(fair.prices - host.prices).max() <= (1e-8 if dtype == "float64" else 1e-5)
@@ -81,7 +81,7 @@ def test_other_bounds_and_marginal_families_are_solved_as_on_the_host(bound: str
         asked["target"] = "population"
     host = r2b.debias(y, sensitive_features={"sex": sex, "race": race}, **asked)
     there = {"sex": torch.from_numpy(sex), "race": torch.from_numpy(race)}
-    fair = r2b.device.debias(torch.from_numpy(y), sensitive_features=there, **asked)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=there, **asked)
     assert fair.status.ok
     assert fair.groups.tolist() == host.groups.tolist()
     assert fair.certificate.objective == pytest.approx(host.certificate.objective, abs=1e-8)
@@ -89,7 +89,7 @@ def test_other_bounds_and_marginal_families_are_solved_as_on_the_host(bound: str
 
 def test_a_large_table_is_solved_from_a_sample_to_the_same_prices() -> None:
     y, groups = soft_rows(40_000, 60, 3, dtype="float32")
-    fair = r2b.device.debias(*tensors(y, groups)[:1], sensitive_features=torch.from_numpy(groups), epsilon=0.01)
+    fair = r2b.engines.torch.debias(*tensors(y, groups)[:1], sensitive_features=torch.from_numpy(groups), epsilon=0.01)
     assert {step.stage for step in fair.history} >= {"prepare, lam 1", "newton, sampled curvature"}
     assert fair.status.ok
     assert abs(fair.certificate.relative_gap) <= 1e-9
@@ -101,7 +101,7 @@ def test_a_large_table_is_solved_from_a_sample_to_the_same_prices() -> None:
 
 def test_the_same_rows_give_the_same_bits() -> None:
     y, groups = soft_rows(40_000, 60, 3, dtype="float32")
-    runs = [r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.01) for _ in range(2)]
+    runs = [r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.01) for _ in range(2)]
     assert (runs[0].prices == runs[1].prices).all()
     assert torch.equal(runs[0].soft_labels, runs[1].soft_labels)
     assert torch.equal(runs[0].sample(3), runs[1].sample(3))
@@ -121,8 +121,8 @@ def test_batches_answer_as_the_whole_does(weighted: bool) -> None:
 def test_labels_in_batches_have_the_prices_and_labels_of_the_whole() -> None:
     y, groups = soft_rows(2000, 5, 3)
     asked: dict[str, Any] = {"sensitive_features": torch.from_numpy(groups), "epsilon": 0.01}
-    whole = r2b.device.debias(torch.from_numpy(y), **asked)
-    cut = r2b.device.debias(torch.from_numpy(y), **asked, device="cpu", batch_rows=300)
+    whole = r2b.engines.torch.debias(torch.from_numpy(y), **asked)
+    cut = r2b.engines.torch.debias(torch.from_numpy(y), **asked, device="cpu", batch_rows=300)
     assert np.abs(whole.prices - cut.prices).max() <= 1e-10
     assert torch.allclose(whole.soft_labels, cut.soft_labels, atol=1e-9, rtol=0)
 
@@ -130,7 +130,7 @@ def test_labels_in_batches_have_the_prices_and_labels_of_the_whole() -> None:
 def test_labels_that_are_fair_go_out_as_they_came() -> None:
     y, _ = soft_rows(200, 3, 2)
     there = torch.from_numpy(np.concatenate([y, y]))
-    fair = r2b.device.debias(there, sensitive_features=torch.arange(400) // 200)
+    fair = r2b.engines.torch.debias(there, sensitive_features=torch.arange(400) // 200)
     assert fair.status is Status.ALREADY_FAIR
     assert fair.soft_labels.data_ptr() == there.data_ptr()
 
@@ -156,7 +156,7 @@ def test_the_step_on_the_device_is_the_step_on_the_host() -> None:
 
 def test_a_step_leaves_classes_alone_that_take_no_part() -> None:
     y, groups = soft_rows(3000, 30, 2)
-    fair = r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.05)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.05)
     host = r2b.debias(y, sensitive_features=groups, epsilon=0.05)
     untouched = (host.prices == 0).all(axis=0)
     assert 0 < untouched.sum() < 30
@@ -176,7 +176,7 @@ def test_sums_by_cell_are_those_of_a_loop(n_cells: int) -> None:
 def test_a_run_without_steps_says_so_and_its_certificate_still_holds_water() -> None:
     y, groups = soft_rows(500, 4, 2)
     with pytest.warns(NotSolvedWarning, match="out of iterations"):
-        fair = r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), max_iter=0)
+        fair = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), max_iter=0)
     best = r2b.debias(y, sensitive_features=groups).certificate.objective
     assert fair.certificate.lower_bound <= best + 1e-12
     assert not fair.certificate.holds

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 from device_rows import disagreement, soft_rows, two_oracles  # noqa: E402
 
 import r2b  # noqa: E402
-import r2b.device  # noqa: E402
-from r2b.device.arrays import room_on  # noqa: E402
+import r2b.engines.torch  # noqa: E402
+from r2b.engines.torch.arrays import room_on  # noqa: E402
 from r2b.errors import InputError  # noqa: E402
 
 CUDA = torch.cuda.is_available()
@@ -51,7 +51,7 @@ def test_prices_on_the_card_are_those_of_the_host(kernel: Any) -> None:
     y, groups = soft_rows(60_000, 60, 3, dtype="float32")
     host = r2b.debias(y, sensitive_features=groups, epsilon=0.01)
     asked = {"sensitive_features": torch.from_numpy(groups).cuda(), "epsilon": 0.01}
-    runs = [r2b.device.debias(torch.from_numpy(y).cuda(), **asked, kernel=kernel) for _ in range(2)]
+    runs = [r2b.engines.torch.debias(torch.from_numpy(y).cuda(), **asked, kernel=kernel) for _ in range(2)]
     assert runs[0].status.ok
     assert runs[0].certificate.holds
     assert np.abs(runs[0].prices - host.prices).max() <= 1e-5
@@ -63,7 +63,7 @@ def test_prices_on_the_card_are_those_of_the_host(kernel: Any) -> None:
 @on_cuda
 def test_many_classes_that_all_take_part_are_solved_on_the_card() -> None:
     y, groups = soft_rows(20_000, 300, 3)
-    fair = r2b.device.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
     assert fair.status.ok
     assert fair.certificate.parity <= 1e-9
 
@@ -74,8 +74,8 @@ def test_batches_brought_to_the_card_have_the_prices_of_the_whole(pinned: bool) 
     y, groups = soft_rows(30_000, 40, 3, dtype="float32")
     asked = {"sensitive_features": groups, "epsilon": 0.01}
     there = torch.from_numpy(y).pin_memory() if pinned else torch.from_numpy(y)
-    cut = r2b.device.debias(there, **asked, device="cuda", batch_rows=3001)
-    whole = r2b.device.debias(torch.from_numpy(y).cuda(), **asked)
+    cut = r2b.engines.torch.debias(there, **asked, device="cuda", batch_rows=3001)
+    whole = r2b.engines.torch.debias(torch.from_numpy(y).cuda(), **asked)
     assert cut.status.ok
     assert np.abs(cut.prices - whole.prices).max() <= 1e-9
     assert cut.soft_labels.device.type == "cpu"
@@ -85,10 +85,10 @@ def test_batches_brought_to_the_card_have_the_prices_of_the_whole(pinned: bool) 
 @on_cuda
 def test_outputs_stay_on_the_card() -> None:
     y, groups = soft_rows(2000, 4, 2)
-    fair = r2b.device.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.01)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.01)
     given = [fair.soft_labels, fair.sample(0), fair.round(0), *fair.expand()]
     assert all(each.is_cuda for each in given)
-    classes = r2b.device.debias(fair.round(0), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
+    classes = r2b.engines.torch.debias(fair.round(0), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
     assert classes.soft_labels.is_cuda
 
 
@@ -98,7 +98,7 @@ def test_arrays_of_other_libraries_come_back_as_they_came(library: str) -> None:
     arrays = pytest.importorskip(library)
     y, groups = soft_rows(500, 4, 2, dtype="float32")
     there = arrays.asarray(y)
-    fair = r2b.device.debias(there, sensitive_features=arrays.asarray(groups.astype(np.int32)), epsilon=0.01)
+    fair = r2b.engines.torch.debias(there, sensitive_features=arrays.asarray(groups.astype(np.int32)), epsilon=0.01)
     host = r2b.debias(y, sensitive_features=groups, epsilon=0.01)
     soft = fair.soft(np.float32)
     assert type(soft) is type(there)
@@ -108,7 +108,7 @@ def test_arrays_of_other_libraries_come_back_as_they_came(library: str) -> None:
 @on_cuda
 def test_arguments_of_two_devices_are_brought_together_or_refused() -> None:
     y, groups = soft_rows(500, 4, 2)
-    fair = r2b.device.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups), epsilon=0.01)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y).cuda(), sensitive_features=torch.from_numpy(groups), epsilon=0.01)
     assert fair.soft_labels.is_cuda
 
 
@@ -122,12 +122,12 @@ def test_a_card_that_is_full_is_named_with_the_way_out() -> None:
 def test_rows_that_begin_anywhere_are_read_right() -> None:
     y, groups = soft_rows(500, 12, 3, dtype="float32")
     asked = {"sensitive_features": torch.from_numpy(groups).cuda(), "epsilon": 0.01}
-    expected = r2b.device.debias(torch.from_numpy(y).cuda(), **asked).prices
+    expected = r2b.engines.torch.debias(torch.from_numpy(y).cuda(), **asked).prices
     for offset, width in ((1, 17), (0, 16), (3, 15), (4, 20)):
         room = torch.full((501, width), torch.nan, device="cuda")
         there = room[1:, offset : offset + 12]
         there.copy_(torch.from_numpy(y))
-        assert np.abs(r2b.device.debias(there, **asked).prices - expected).max() <= 1e-12
+        assert np.abs(r2b.engines.torch.debias(there, **asked).prices - expected).max() <= 1e-12
 
 
 @on_cuda
@@ -135,7 +135,7 @@ def test_rows_that_begin_anywhere_are_read_right() -> None:
 def test_new_rows_that_lie_column_by_column_get_the_labels_of_their_copies(kernel: Any) -> None:
     y, groups = soft_rows(500, 12, 3)
     there, cells = torch.from_numpy(y).cuda(), torch.from_numpy(groups).cuda()
-    fair = r2b.device.debias(there, sensitive_features=cells, epsilon=0.01, kernel=kernel)
+    fair = r2b.engines.torch.debias(there, sensitive_features=cells, epsilon=0.01, kernel=kernel)
     turned = there.T.contiguous().T
     assert turned.stride(1) != 1
     assert (fair.transform(turned, sensitive_features=cells) - fair.soft_labels).abs().max() <= 1e-12

@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch")
 from device_rows import soft_rows  # noqa: E402
 
 import r2b  # noqa: E402
-import r2b.device  # noqa: E402
-from r2b.device import rows as device_rows_room  # noqa: E402
-from r2b.device.arrays import device_of  # noqa: E402
-from r2b.device.reading import compact, read_cells  # noqa: E402
-from r2b.device.rows import add_by_cell  # noqa: E402
+import r2b.engines.torch  # noqa: E402
+from r2b.engines.torch import rows as device_rows_room  # noqa: E402
+from r2b.engines.torch.arrays import device_of  # noqa: E402
+from r2b.engines.torch.reading import compact, read_cells  # noqa: E402
+from r2b.engines.torch.rows import add_by_cell  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
     InputError,
@@ -35,7 +35,7 @@ from r2b.metrics import demographic_parity  # noqa: E402
 
 def solved(**asked: Any) -> tuple[Any, Any, Any]:
     y, groups = soft_rows(800, 5, 3)
-    there = r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.02, **asked)
+    there = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.02, **asked)
     return there, y, groups
 
 
@@ -45,7 +45,7 @@ def test_classes_are_counted_there_and_solved_as_on_the_host() -> None:
     y = (rng.random(5000) * (2 + groups)).astype(np.int64) * 10
     weight = rng.random(5000)
     host = r2b.debias(y, sensitive_features=groups, sample_weight=weight, epsilon=0.01)
-    fair = r2b.device.debias(
+    fair = r2b.engines.torch.debias(
         torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), sample_weight=torch.from_numpy(weight), epsilon=0.01
     )
     assert fair.classes.tolist() == host.classes.tolist()
@@ -60,7 +60,7 @@ def test_agreement_is_to_be_had_for_classes() -> None:
     y, groups = np.array([0, 0, 0, 1, 1, 0, 1, 1]), np.repeat([0, 1], 4)
     asked: dict[str, Any] = {"epsilon": 0.0, "objective": "agreement"}
     host = r2b.debias(y, sensitive_features=groups, **asked)
-    fair = r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), **asked)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), **asked)
     assert fair.certificate.expected_changes == pytest.approx(host.certificate.expected_changes)
     assert demographic_parity(fair.soft_labels.numpy(), sensitive_features=groups) <= 1e-9
 
@@ -126,7 +126,7 @@ def test_new_rows_get_the_labels_that_the_host_would_give() -> None:
 
 def test_new_classes_are_refused_by_row() -> None:
     y, groups = torch.tensor([0, 3, 3, 0, 0, 0]), torch.tensor([0, 0, 0, 1, 1, 1])
-    fair = r2b.device.debias(y, sensitive_features=groups)
+    fair = r2b.engines.torch.debias(y, sensitive_features=groups)
     assert fair.transform(torch.tensor([3]), sensitive_features=torch.tensor([1])).shape == (1, 2)
     with pytest.raises(UnseenError, match="Row 1 of y holds 2"):
         fair.transform(torch.tensor([3, 2]), sensitive_features=torch.tensor([1, 1]))
@@ -146,11 +146,11 @@ def test_groups_have_the_names_that_the_host_gives() -> None:
     named = {"sensitive_features": {"sex": sex}, "control_features": {"stratum": stratum}}
     host = r2b.debias(y, **named, epsilon=0.01)
     there = {name: {column: torch.from_numpy(values) for column, values in given.items()} for name, given in named.items()}
-    fair = r2b.device.debias(torch.from_numpy(y), **there, epsilon=0.01)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y), **there, epsilon=0.01)
     assert fair.groups.tolist() == host.groups.tolist()
     assert fair.cells.tolist() == host.cells.tolist()
     assert np.abs(fair.prices - host.prices).max() <= 1e-8
-    words = r2b.device.debias(torch.from_numpy(y), sensitive_features=np.where(sex == 0, "f", "m"), epsilon=0.01)
+    words = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=np.where(sex == 0, "f", "m"), epsilon=0.01)
     assert words.groups.tolist() == ["f", "m"]
 
 
@@ -159,9 +159,9 @@ def test_small_groups_are_counted_by_their_rows() -> None:
     groups[:5] = 2
     asked = {"sensitive_features": torch.from_numpy(groups), "min_group_size": 10}
     with pytest.raises(R2BError, match="5"):
-        r2b.device.debias(torch.from_numpy(y), **asked)
+        r2b.engines.torch.debias(torch.from_numpy(y), **asked)
     with pytest.raises(R2BError, match="5"):
-        r2b.device.debias(torch.from_numpy(groups % 2), **asked)
+        r2b.engines.torch.debias(torch.from_numpy(groups % 2), **asked)
 
 
 def test_the_account_reads_like_that_of_the_host() -> None:
@@ -175,7 +175,7 @@ def test_the_account_reads_like_that_of_the_host() -> None:
 def test_a_matrix_of_attributes_is_crossed_as_on_the_host() -> None:
     y, sex = soft_rows(300, 3, 2)
     both = np.column_stack([sex, np.random.default_rng(0).integers(0, 2, 300)])
-    fair = r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(both), epsilon=0.1)
+    fair = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(both), epsilon=0.1)
     assert fair.groups.tolist() == r2b.debias(y, sensitive_features=both, epsilon=0.1).groups.tolist()
 
 
@@ -191,25 +191,27 @@ def test_codes_are_ranks_among_what_occurs(values: list[Any]) -> None:
 def test_normalising_divides_rows_by_their_sums() -> None:
     y, groups = soft_rows(100, 3, 2)
     there = torch.from_numpy(groups)
-    scaled = r2b.device.debias(torch.from_numpy(3 * y), sensitive_features=there, normalize=True, epsilon=0.01)
-    assert np.abs(scaled.prices - r2b.device.debias(torch.from_numpy(y), sensitive_features=there, epsilon=0.01).prices).max() <= 1e-9
+    scaled = r2b.engines.torch.debias(torch.from_numpy(3 * y), sensitive_features=there, normalize=True, epsilon=0.01)
+    assert (
+        np.abs(scaled.prices - r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=there, epsilon=0.01).prices).max() <= 1e-9
+    )
     y[4] = 0
     with pytest.raises(ProbabilityError, match="row 4"):
-        r2b.device.debias(torch.from_numpy(y), sensitive_features=there, normalize=True)
+        r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=there, normalize=True)
 
 
 def test_normalising_does_not_make_a_negative_row_right() -> None:
     y, groups = soft_rows(100, 3, 2)
     y[5] = -y[5]
     with pytest.raises(ProbabilityError, match=r"row 5 has the probability -.* which is negative"):
-        r2b.device.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), normalize=True)
-    fair = r2b.device.debias(torch.from_numpy(np.abs(y)), sensitive_features=torch.from_numpy(groups), epsilon=0.01)
+        r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), normalize=True)
+    fair = r2b.engines.torch.debias(torch.from_numpy(np.abs(y)), sensitive_features=torch.from_numpy(groups), epsilon=0.01)
     with pytest.raises(ProbabilityError, match="row 5 has the probability -"):
         fair.transform(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), normalize=True)
 
 
 def test_blocks_and_seeds_are_checked_as_on_the_host() -> None:
-    fair = r2b.device.debias(SOUND, sensitive_features=GROUPS, epsilon=0.01)
+    fair = r2b.engines.torch.debias(SOUND, sensitive_features=GROUPS, epsilon=0.01)
     for rows in (0, -3, "x", 1.5, True):
         with pytest.raises(ParameterError, match="block_rows is"):
             fair.iter_soft(rows)  # type: ignore[arg-type]
@@ -262,7 +264,7 @@ REFUSALS: list[tuple[type[R2BError], str, Any, dict[str, Any]]] = [
 @pytest.mark.parametrize(("error", "words", "y", "asked"), REFUSALS, ids=[words for _, words, _, _ in REFUSALS])
 def test_what_cannot_be_used_is_refused_by_name(error: type[R2BError], words: str, y: Any, asked: dict[str, Any]) -> None:
     with pytest.raises(error) as raised:
-        r2b.device.debias(y, **{"sensitive_features": GROUPS, **asked})
+        r2b.engines.torch.debias(y, **{"sensitive_features": GROUPS, **asked})
     assert words in str(raised.value)
 
 
@@ -284,7 +286,7 @@ def test_attributes_of_the_host_are_read_on_the_host() -> None:
 
 
 def test_without_torch_the_room_names_the_extra() -> None:
-    program = "import sys; sys.modules['torch'] = None; import r2b.device"
+    program = "import sys; sys.modules['torch'] = None; import r2b.engines.torch"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "MissingExtraError: Labels on a device need PyTorch" in done.stderr
     assert "r2b[torch]" in done.stderr

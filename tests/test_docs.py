@@ -173,7 +173,7 @@ def test_every_room_has_its_paragraph() -> None:
 
 def test_the_order_of_the_rooms_is_the_one_that_is_kept() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    manners = ast.parse((ROOT / "tests" / "test_manners.py").read_text(encoding="utf-8"))
+    manners = ast.parse((ROOT / "tests" / "test_architecture.py").read_text(encoding="utf-8"))
     kept = [node for node in manners.body if isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(node).startswith("ORDER ")]
     order = [room for node in kept for room in ast.literal_eval(node.value) if not room.startswith("_")]
     assert text.partition("in this order:")[2].partition("The order is")[0].split() == order

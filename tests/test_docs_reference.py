@@ -60,7 +60,7 @@ def test_a_page_that_is_not_current_is_seen(script: ModuleType, tmp_path: Path, 
 
 def test_names_are_followed_to_where_they_are_defined(script: ModuleType) -> None:
     home, node = script.resolve("r2b", "frontier")
-    assert (home, node.name) == ("r2b.questions.frontier", "frontier")
+    assert (home, node.name) == ("r2b._audit.tradeoff", "frontier")
     assert script.resolve("r2b", "metrics") is None
     assert [kind.name for _, kind in script.ancestors(*script.resolve("r2b", "FairTable"))] == ["FairLabels"]
 

@@ -10,8 +10,8 @@ import pytest
 from cli_calls import Shell
 
 import r2b
+from r2b._constraints.families.doubts import doubts_of
 from r2b.errors import DataWarning, InputError, ParameterError
-from r2b.families.doubts import doubts_of
 from r2b.report import gather, to_markdown
 from r2b.sklearn import R2B
 
@@ -134,7 +134,7 @@ def test_every_way_in_warns_once(call):
 
 def test_the_device_warns_too():
     torch = pytest.importorskip("torch")
-    from r2b.device import debias
+    from r2b.engines.torch import debias
 
     for y in (torch.full((N, 2), 0.5), torch.arange(N) % 2):
         with pytest.warns(DataWarning, match="fewer than 10 rows"):

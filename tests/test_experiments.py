@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from r2b import experiments
+import experiments
+from experiments import MODULES, Experiment, Progress, find, reproduce, rerun
+from experiments.experiment import IDENTITY, OWN_COLUMNS, planned, run_of
+from experiments.journal import append, finished, journal_path, read_journal, read_results, results_path
+from experiments.runner import run_experiment
+from experiments.workers import RunFailedError
 from r2b.errors import FileFormatError, ParameterError
-from r2b.experiments import MODULES, Experiment, Progress, find, reproduce, rerun
-from r2b.experiments.experiment import IDENTITY, OWN_COLUMNS, planned, run_of
-from r2b.experiments.journal import append, finished, journal_path, read_journal, read_results, results_path
-from r2b.experiments.runner import run_experiment
-from r2b.experiments.workers import RunFailedError
 
 CALLS: list[tuple[int, int]] = []
 
@@ -155,7 +155,7 @@ def test_every_experiment_plans_runs_of_different_identity() -> None:
 
 
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "r2b.experiments", "rounds", "--quick", "--seeds", "2", "--output", str(tmp_path), "--jobs", "2"]
+    command = [sys.executable, "-m", "experiments", "rounds", "--quick", "--seeds", "2", "--output", str(tmp_path), "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:

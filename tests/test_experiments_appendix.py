@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from reruns import assert_comes_out_again
 
-from r2b.experiments import find, reproduce
-from r2b.experiments.appendix_bins import distance
-from r2b.experiments.appendix_cartoon import FIGURE, GROUPS, LABELS, parity_of
-from r2b.experiments.appendix_time import sample_labels
-from r2b.experiments.journal import read_results
+from experiments import find, reproduce
+from experiments.appendix_bins import distance
+from experiments.appendix_cartoon import FIGURE, GROUPS, LABELS, parity_of
+from experiments.appendix_time import sample_labels
+from experiments.journal import read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 NAMES = ("appendix_cartoon", "appendix_bins", "appendix_classes", "appendix_time")

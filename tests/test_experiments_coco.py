@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from reruns import assert_comes_out_again, skip_without_data
 
-from r2b.datasets.coco import GENDER_WORDS, bag_of_words, gender_of, read_coco, shares_of, vocabulary_of
+from experiments import reproduce, rerun
+from experiments.coco import target_parity, targets_of
+from experiments.coco_data import Split, folder_of, images_of, injected, repaired, repaired_with_ties_as_one, split_of
+from experiments.coco_features import extracted, features_of, prepared, write_features
+from experiments.coco_page import PAPER, section
+from experiments.coco_softmax import linear_softmax
+from experiments.journal import read_results
+from experiments.read_coco import GENDER_WORDS, bag_of_words, gender_of, read_coco, shares_of, vocabulary_of
 from r2b.errors import FileFormatError, MissingExtraError, ParameterError
-from r2b.experiments import reproduce, rerun
-from r2b.experiments.coco import target_parity, targets_of
-from r2b.experiments.coco_data import Split, folder_of, images_of, injected, repaired, repaired_with_ties_as_one, split_of
-from r2b.experiments.coco_features import extracted, features_of, prepared, write_features
-from r2b.experiments.coco_page import PAPER, section
-from r2b.experiments.coco_softmax import linear_softmax
-from r2b.experiments.journal import read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 NAMES = ("person", "bicycle", "car", "kite")

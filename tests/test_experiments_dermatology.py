@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from reruns import assert_comes_out_again, skip_without_data
 
-from r2b.datasets.dermatology import Cases, age_buckets, crossed, ham10000_cases, scin_cases, table_cases
+from experiments import reproduce
+from experiments.dermatology import debias_scores, measures, train_and_measure
+from experiments.dermatology_data import read_cases, split_rows
+from experiments.dermatology_page import PAPER, section
+from experiments.journal import read_results
+from experiments.read_dermatology import Cases, age_buckets, crossed, ham10000_cases, scin_cases, table_cases
 from r2b.errors import FileFormatError, InputError, LengthError, ParameterError
-from r2b.experiments import reproduce
-from r2b.experiments.dermatology import debias_scores, measures, train_and_measure
-from r2b.experiments.dermatology_data import read_cases, split_rows
-from r2b.experiments.dermatology_page import PAPER, section
-from r2b.experiments.journal import read_results
 from r2b.methods import Exact
 from r2b.metrics import demographic_parity
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from r2b.experiments.forest import DEPTH, Bins, _kernels, classification_forest, regression_forest
-from r2b.experiments.labelling import LABEL_METHODS, channel_of, drawn_labels, parity_of_channel, weights_of
-from r2b.experiments.learners import measures_of, vote
-from r2b.experiments.neighbours import nearest
+from experiments.forest import DEPTH, Bins, _kernels, classification_forest, regression_forest
+from experiments.labelling import LABEL_METHODS, channel_of, drawn_labels, parity_of_channel, weights_of
+from experiments.learners import measures_of, vote
+from experiments.neighbours import nearest
 from r2b.metrics import demographic_parity
 
 pytest.importorskip("numba")

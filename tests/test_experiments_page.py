@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from reruns import assert_agrees, assert_comes_out_again
 
-from r2b.experiments import MODULES, find
-from r2b.experiments.adult import run as adult_run
-from r2b.experiments.adult import split_of
-from r2b.experiments.experiment import Row
-from r2b.experiments.figures import Line, Panel, palette, picture
-from r2b.experiments.journal import read_results, results_path
-from r2b.experiments.labelling import LABEL_METHODS, METHODS
-from r2b.experiments.paper_numbers import ADULT, Value
-from r2b.experiments.report import page_of
-from r2b.experiments.synthetic import biased_groups, sample_of
-from r2b.experiments.synthetic import run as synthetic_run
-from r2b.experiments.tables import Cell, beside, cell, chosen, tally, verdict
+from experiments import MODULES, find
+from experiments.adult import run as adult_run
+from experiments.adult import split_of
+from experiments.experiment import Row
+from experiments.figures import Line, Panel, palette, picture
+from experiments.journal import read_results, results_path
+from experiments.labelling import LABEL_METHODS, METHODS
+from experiments.paper_numbers import ADULT, Value
+from experiments.report import page_of
+from experiments.synthetic import biased_groups, sample_of
+from experiments.synthetic import run as synthetic_run
+from experiments.tables import Cell, beside, cell, chosen, tally, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from r2b.datasets import load_adult
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, ShapeError, WeightError
-from r2b.explained import explained_of_moments, explained_variation
+from r2b.metrics.explained import explained_of_moments, explained_variation
 
 CHOICES = ["linear", "spline", [np.sin, np.tanh]]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from test_inputs_dataset import FRAMES, frame
 
+from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
+from r2b._data.groups import Groups, read_groups
+from r2b._data.layout import Layout
+from r2b._data.vocabulary import Vocabulary
 from r2b.errors import FileFormatError, InputError, LengthError, MissingValueError, ParameterError, ShapeError, UnseenError, WeightError
-from r2b.inputs import Continuous, ContinuousSettings, Membership, Schema, read
-from r2b.inputs.groups import Groups, read_groups
-from r2b.inputs.layout import Layout
-from r2b.inputs.vocabulary import Vocabulary
 
 Y = [0, 1, 2, 1, 0]
 SEX = ["f", "m", "f", "m", "f"]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from r2b._data import Vocabulary, read
+from r2b._data.vocabulary import column_of, key_of, read_vocabulary
 from r2b.errors import InputError, MissingValueError, MixedTypeError, ShapeError, UnseenError
-from r2b.inputs import Vocabulary, read
-from r2b.inputs.vocabulary import column_of, key_of, read_vocabulary
 
 
 def make(library, values):

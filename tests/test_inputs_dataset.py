@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from r2b._data import Schema, read
+from r2b._data.integers import cross
 from r2b.errors import (
     EmptyError,
     FileFormatError,
@@ -18,8 +20,6 @@ from r2b.errors import (
     UnseenError,
     WeightError,
 )
-from r2b.inputs import Schema, read
-from r2b.inputs.integers import cross
 
 SEX = ["f", "m", "f", "m", "f"]
 RACE = ["x", "x", "y", "x", "z"]
@@ -258,8 +258,8 @@ def test_errors_are_sentences_with_a_remedy():
 
 def test_reading_imports_no_frame_library():
     code = (
-        "import sys, r2b.inputs, r2b.metrics\n"
-        "r2b.inputs.read(['a', 'b'], sensitive_features={'s': [0, 1]})\n"
+        "import sys, r2b._data, r2b.metrics\n"
+        "r2b._data.read(['a', 'b'], sensitive_features={'s': [0, 1]})\n"
         "assert not {'pandas', 'polars', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from test_inputs_dataset import frame
 
+from r2b._data import Continuous, Membership, Mixtures, Schema, read
+from r2b._data.mixtures import distinct_rows
 from r2b.errors import InputError, ParameterError, ProbabilityError, ShapeError, UnseenError
-from r2b.inputs import Continuous, Membership, Mixtures, Schema, read
-from r2b.inputs.mixtures import distinct_rows
 
 Y = [0, 1, 2, 1, 0]
 SEX = ["f", "m", "f", "m", "f"]

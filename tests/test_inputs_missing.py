@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from test_inputs_columns import CATEGORICAL, as_list, encoded, make
 
+from r2b._data import Continuous, Schema, Vocabulary, read
+from r2b._data.vocabulary import column_of, key_of, read_vocabulary
 from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, UnseenError
-from r2b.inputs import Continuous, Schema, Vocabulary, read
-from r2b.inputs.vocabulary import column_of, key_of, read_vocabulary
 
 DAY, LATER = datetime.date(1960, 1, 1), datetime.date(2021, 1, 2)
 MOMENT, AFTER = datetime.datetime(1960, 1, 1, 5), datetime.datetime(2021, 1, 2, 3)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from r2b._data import read
 from r2b.errors import EmptyError, InputError, ProbabilityError, ShapeError
-from r2b.inputs import read
 
 ROWS = [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.125, 0.375, 0.5], [0.0, 0.0, 1.0]]
 NAMES = ["no", "maybe", "yes"]

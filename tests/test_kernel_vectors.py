@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from r2b import debias
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle, plain
-from r2b.oracle.thinning import Corrected, thin
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.oracle import MemoryOracle, plain
+from r2b._solve.oracle.thinning import Corrected, thin
 
 
 @pytest.fixture(scope="module")
 def compiled():
     pytest.importorskip("numba")
-    from r2b.oracle import compiled
+    from r2b._solve.oracle import compiled
 
     return compiled
 

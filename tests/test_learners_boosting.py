@@ -10,9 +10,9 @@ from test_learners_targets import fair_adult, injected_adult
 
 import r2b
 from r2b.errors import LengthError, ParameterError, ShapeError
-from r2b.learners import boosting
-from r2b.learners.objectives import lightgbm_objective, xgboost_objective
 from r2b.metrics import demographic_parity
+from r2b.models import boosting
+from r2b.models.objectives import lightgbm_objective, xgboost_objective
 
 PARAMS = {
     "lightgbm": {"num_threads": 1, "verbosity": -1, "num_leaves": 15, "deterministic": True, "force_row_wise": True},

@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from r2b.learners.imblearn import FairRelabeler
+from r2b.models.imblearn import FairRelabeler
 
 
 class Supplied(FairRelabeler):

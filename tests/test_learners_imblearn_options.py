@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 import r2b
-from r2b.learners.imblearn import FairRelabeler
 from r2b.metrics import demographic_parity
+from r2b.models.imblearn import FairRelabeler
 
 RNG = np.random.default_rng(4)
 N_ROWS = 3000

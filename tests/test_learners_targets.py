@@ -22,8 +22,8 @@ from r2b.errors import (
     UnseenError,
     WeightError,
 )
-from r2b.learners.libraries import require
-from r2b.learners.targets import SoftTargets, refuse_other_rows
+from r2b.models.libraries import require
+from r2b.models.targets import SoftTargets, refuse_other_rows
 
 
 class Split(NamedTuple):
@@ -152,14 +152,14 @@ def test_features_to_watch_are_compared_with_their_own_labels():
 )
 def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch, library, extra):
     names = [name for name in sys.modules if name.split(".")[0] == library]
-    for name in [*names, f"r2b.learners.{library}"]:
+    for name in [*names, f"r2b.models.{library}"]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=rf"r2b\[{extra}\]") as caught:
         if library in ("lightgbm", "xgboost"):
-            getattr(import_module("r2b.learners.boosting"), f"train_{library}")(["a", "b"], [[1], [2]])
+            getattr(import_module("r2b.models.boosting"), f"train_{library}")(["a", "b"], [[1], [2]])
         else:
-            import_module(f"r2b.learners.{library}")
+            import_module(f"r2b.models.{library}")
     assert caught.value.facts["extra"] == extra
     assert isinstance(caught.value, ImportError)
 

@@ -13,7 +13,7 @@ from r2b.metrics import demographic_parity
 torch = pytest.importorskip("torch")
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler  # noqa: E402
 
-from r2b.learners.torch import SoftLabelDataset, soft_cross_entropy  # noqa: E402
+from r2b.models.torch import SoftLabelDataset, soft_cross_entropy  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

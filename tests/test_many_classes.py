@@ -10,18 +10,18 @@ from problems import KNOWN, Case
 from test_many_classes_oracle import rows_of
 
 import r2b
-import r2b.solution.rows as output_rows
-from r2b.certificate import certify
-from r2b.families import Request
-from r2b.inputs import read
-from r2b.job import Job, Settings
-from r2b.merge import merge
-from r2b.oracle import ClassOracle, MemoryOracle, oracle_of
-from r2b.parity import OverallBound, Parity, RangeBound
-from r2b.problem import Problem
-from r2b.solvers import Limits, Stage, Status, plan, run, solve
-from r2b.solvers.newton import Newton
-from r2b.solvers.thresholds import Thresholds
+import r2b._labels.rows as output_rows
+from r2b._constraints.families import Request
+from r2b._constraints.parity import OverallBound, Parity, RangeBound
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._labels.task import Job, Settings
+from r2b._solve.certificate import certify
+from r2b._solve.oracle import ClassOracle, MemoryOracle, oracle_of
+from r2b._solve.problem import Problem
+from r2b._solve.solvers import Limits, Stage, Status, plan, run, solve
+from r2b._solve.solvers.newton import Newton
+from r2b._solve.solvers.thresholds import Thresholds
 
 KERNELS = ["numpy", "compiled"]
 
@@ -89,7 +89,7 @@ def test_answers_known_in_advance_are_found(case: Case):
     problem = Problem(rows, Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight), case.lam)
     outcome = by_thresholds(problem)
     assert outcome.status is Status.SOLVED
-    answers = r2b.oracle.respond(case.matrix, case.groups, outcome.prices, case.lam)
+    answers = r2b._solve.oracle.respond(case.matrix, case.groups, outcome.prices, case.lam)
     assert answers == pytest.approx(case.answer, abs=1e-8)
 
 

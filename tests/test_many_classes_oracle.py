@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from problems import project
 
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import ClassOracle, MemoryOracle
-from r2b.solvers import balance
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.oracle import ClassOracle, MemoryOracle
+from r2b._solve.solvers import balance
 
 KERNELS = ["numpy", "compiled"]
 with_kernels = pytest.mark.parametrize("kernel", KERNELS)
@@ -109,7 +109,7 @@ def balanced_by(kernel: str):
     if kernel == "numpy":
         return balance.balanced
     pytest.importorskip("numba")
-    from r2b.solvers import balance_compiled
+    from r2b._solve.solvers import balance_compiled
 
     return balance_compiled.balanced
 

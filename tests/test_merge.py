@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2b import merge as room
-from r2b.inputs import read
-from r2b.merge import class_weights, joint_codes, merge
+from r2b._data import merge as module
+from r2b._data import read
+from r2b._data.merge import class_weights, joint_codes, merge
 
 
 def tabulated(labels, groups, weight):
@@ -73,7 +73,7 @@ def test_a_collision_of_hashes_merges_nothing_wrong(monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.dirichlet(np.ones(3), 50)
     data = read(np.concatenate([y, y]), sensitive_features=np.arange(100) % 2)
-    monkeypatch.setattr(room, "row_hashes", lambda matrix, groups: np.zeros(len(matrix), np.uint64))
+    monkeypatch.setattr(module, "row_hashes", lambda matrix, groups: np.zeros(len(matrix), np.uint64))
     rows = merge(data, "always")
     assert len(rows.labels) == 100 and np.array_equal(rows.labels, data.labels.matrix)
     assert rows.group_weight.tolist() == [50, 50]

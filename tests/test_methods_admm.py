@@ -9,10 +9,10 @@ import pytest
 from problems import group_means, parity_of
 
 import r2b
+from r2b._data import read
+from r2b._data.merge import merge
 from r2b.datasets import load_adult
 from r2b.errors import InputError, ParameterError, UnseenError
-from r2b.inputs import read
-from r2b.merge import merge
 from r2b.methods.admm import R2B, _Iterates
 from r2b.methods.rto import R2B0
 

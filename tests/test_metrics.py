@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from r2b._data import read
 from r2b.errors import InputError, ParameterError
-from r2b.inputs import read
 from r2b.metrics import (
     demographic_parity,
     demographic_parity_by_class,

@@ -7,13 +7,13 @@ import pytest
 from problems import project as by_bisection
 
 from r2b import debias
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.oracle import MemoryOracle, plain
+from r2b._solve.oracle.blocks import choose_kernel
+from r2b._solve.oracle.simplex import project, thresholds
+from r2b._solve.oracle.thinning import thin
 from r2b.errors import MissingExtraError, ParameterError
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle, plain
-from r2b.oracle.blocks import choose_kernel
-from r2b.oracle.simplex import project, thresholds
-from r2b.oracle.thinning import thin
 
 
 def block(rng, n, n_classes, n_groups=3, dtype=np.float64, codes=np.uint8, weighted=True, spread=0.5):
@@ -124,7 +124,7 @@ def test_evaluation_by_its_definition():
 @pytest.fixture(scope="module")
 def compiled():
     pytest.importorskip("numba")
-    from r2b.oracle import compiled
+    from r2b._solve.oracle import compiled
 
     return compiled
 
@@ -261,8 +261,8 @@ def test_a_sample_keeps_every_group_and_its_weight(weighted):
 def test_without_numba_the_plain_kernel_or_an_error(monkeypatch):
     import sys
 
-    monkeypatch.delitem(sys.modules, "r2b.oracle.compiled", raising=False)
-    monkeypatch.delattr("r2b.oracle.compiled", raising=False)
+    monkeypatch.delitem(sys.modules, "r2b._solve.oracle.compiled", raising=False)
+    monkeypatch.delattr("r2b._solve.oracle.compiled", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)
     assert choose_kernel("auto", 1 << 30) is plain
     with pytest.raises(MissingExtraError, match=r"pip install"):

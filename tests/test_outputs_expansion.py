@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from r2b._labels.forms import expansion
+from r2b._labels.forms.expansion import expand_index, expand_rows
 from r2b.errors import LengthError, ParameterError, ProbabilityError, R2BError, ShapeError, WeightError
-from r2b.outputs import expansion
-from r2b.outputs.expansion import expand_index, expand_rows
 
 
 def make_rows(n: int, n_classes: int, seed: int) -> np.ndarray:

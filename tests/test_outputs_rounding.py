@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import r2b.outputs
+import r2b._labels.forms
+from r2b._labels.forms import forest, rounding
+from r2b._labels.forms.counted import handed_out
+from r2b._labels.forms.keyed import SeededStream, draws_of, entry_uniforms, row_numbers
+from r2b._labels.forms.rounding import round_rows, round_table
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, R2BError, ShapeError, WeightError
-from r2b.outputs import forest, rounding
-from r2b.outputs.counted import handed_out
-from r2b.outputs.keyed import SeededStream, draws_of, entry_uniforms, row_numbers
-from r2b.outputs.rounding import round_rows, round_table
 
 KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]
 SAFE_Z = 5.0  # One entry in 1.7 million goes beyond this by chance, and the seeds are fixed.
@@ -348,7 +348,7 @@ def test_same_seed_same_labels_other_seed_other_labels() -> None:
 
 
 def test_nothing_in_the_room_takes_the_most_likely_class() -> None:
-    for path in Path(r2b.outputs.__file__).parent.glob("*.py"):
+    for path in Path(r2b._labels.forms.__file__).parent.glob("*.py"):
         names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         assert not names & {"argmax", "nanargmax", "argpartition"}, path
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from r2b._labels.forms import sampling
+from r2b._labels.forms.sampling import sample_rows, sample_table
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, R2BError, ShapeError
-from r2b.outputs import sampling
-from r2b.outputs.sampling import sample_rows, sample_table
 
 HIGHEST = 1 - 2.0**-53  # The largest float64 below 1.
 

@@ -157,8 +157,8 @@ def test_without_optional_libraries_every_module_imports_or_is_known_to_need_one
     libraries = sorted({library for needed in known.values() for library in needed})
     done = subprocess.run([sys.executable, "-c", WITHOUT, *libraries], capture_output=True, text=True, check=True, cwd=ROOT)
     lacking = [line.split()[0] for line in done.stdout.splitlines()]
-    assert "r2b.oracle.compiled" in lacking
-    assert "r2b.api" not in lacking
+    assert "r2b._solve.oracle.compiled" in lacking
+    assert "r2b.engines.memory" not in lacking
     paths = [f"src/{name.replace('.', '/')}" for name in lacking]
     assert not [path for path in paths if not any(f"{path}.py".startswith((place, f"{place}/")) for place in known)]
 
@@ -187,10 +187,10 @@ except r2b.errors.MissingExtraError as error:
         *((f"r2b.datasets.load_adult(as_frame={library!r})", "frames") for library in ("pandas", "polars", "pyarrow")),
         ("r2b.scan('people.parquet')", "frames"),
         ("import r2b.sklearn", "sklearn"),
-        ("from r2b.learners.boosting import train_lightgbm; train_lightgbm(y, y)", "lightgbm"),
-        ("from r2b.learners.boosting import train_xgboost; train_xgboost(y, y)", "xgboost"),
-        ("import r2b.learners.torch", "torch"),
-        ("import r2b.device", "torch"),
+        ("from r2b.models.boosting import train_lightgbm; train_lightgbm(y, y)", "lightgbm"),
+        ("from r2b.models.boosting import train_xgboost; train_xgboost(y, y)", "xgboost"),
+        ("import r2b.models.torch", "torch"),
+        ("import r2b.engines.torch", "torch"),
         ("from r2b.app import serve; serve()", "app"),
     ],
 )

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import group_means, parity_of
 
+from r2b._constraints.parity import RangeBound
 from r2b.errors import ParameterError
-from r2b.parity import RangeBound
 
 
 def distance(means, other, weight):

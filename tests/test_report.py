@@ -125,7 +125,7 @@ def test_the_frontier_holds_the_epsilon_asked_for_and_agrees_with_debias() -> No
 def test_facts_of_parts_are_the_facts_gathered() -> None:
     y, who = people()
     gathered = gather(y, sensitive_features=who, epsilon=0.05, **FEW)
-    from r2b.auditing import audit
+    from r2b._audit import audit
 
     found = audit(y, sensitive_features=who, n_permutations=20, n_boot=20)
     fair = r2b.debias(y, sensitive_features=who, epsilon=0.05)
@@ -135,7 +135,7 @@ def test_facts_of_parts_are_the_facts_gathered() -> None:
 
 
 def test_labels_loaded_from_a_file_are_refused_for_want_of_rows(tmp_path: Any) -> None:
-    from r2b.auditing import audit
+    from r2b._audit import audit
 
     y, who = people()
     r2b.debias(y, sensitive_features=who).save(tmp_path / "fair.json")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b.auditing import audit
+from r2b._audit import audit
 from r2b.report import notebook
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 
 import r2b
-from r2b.chance import sampling_level
+from r2b._data.agreement import refuse_other_index
 from r2b.errors import LengthError, RowLabelError
-from r2b.explained import explained_variation
-from r2b.inputs.agreement import refuse_other_index
 from r2b.metrics import demographic_parity, group_means
-from r2b.performance import error_parity, parity_interval, top_k_accuracy, tv_accuracy
+from r2b.metrics.chance import sampling_level
+from r2b.metrics.explained import explained_variation
+from r2b.metrics.performance import error_parity, parity_interval, top_k_accuracy, tv_accuracy
+from r2b.metrics.theory import generalization_bound
 from r2b.sklearn import R2B
-from r2b.theory import generalization_bound
 
 N = 60
 RNG = np.random.default_rng(3)
@@ -62,28 +62,28 @@ def _classifier(method):
 
 def _imblearn(other):
     pytest.importorskip("imblearn")
-    from r2b.learners.imblearn import FairRelabeler
+    from r2b.models.imblearn import FairRelabeler
 
     return FairRelabeler().fit_resample(other(X), Y.to_numpy(), sensitive_features=SEX)
 
 
 def _torch(other):
     pytest.importorskip("torch")
-    from r2b.learners.torch import SoftLabelDataset
+    from r2b.models.torch import SoftLabelDataset
 
     return SoftLabelDataset(other(X), _fair(Y.to_numpy()))
 
 
 def _lightgbm(other):
     pytest.importorskip("lightgbm")
-    from r2b.learners.boosting import train_lightgbm
+    from r2b.models.boosting import train_lightgbm
 
     return train_lightgbm(_fair(), other(X), num_boost_round=1)
 
 
 def _device(other):
     pytest.importorskip("torch")
-    from r2b.device import debias
+    from r2b.engines.torch import debias
 
     return debias(P, sensitive_features=SEX, sample_weight=other(WEIGHT))
 

@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("imblearn")
 import r2b
-from r2b.families import Request
-from r2b.job import Settings
-from r2b.learners.imblearn import FairRelabeler
+from r2b._constraints.families import Request
+from r2b._labels.task import Settings
+from r2b.engines import debias_blocks
+from r2b.engines.tables import Scan
 from r2b.methods import HTO, OST, R2B0, RTO, DPRemover, Exact
 from r2b.methods import R2B as Rounds
-from r2b.scale import debias_blocks
-from r2b.scale.scan import Scan
+from r2b.models.imblearn import FairRelabeler
 from r2b.sklearn import R2B, ParityClassifier
 from r2b.sklearn.options import DATA, RUN_TIME
 
@@ -51,7 +51,7 @@ PLACES = {
 def place(name):
     if name == "device":
         pytest.importorskip("torch")
-        from r2b.device import debias
+        from r2b.engines.torch import debias
 
         return debias
     return {

@@ -13,7 +13,7 @@ from scale_cases import CLOSE, Case, cases, check_everything, check_solved, expe
 from test_scale_spark_session import spark_session
 
 import r2b
-from r2b.scale.held import HeldSource
+from r2b.engines.held import HeldSource
 
 pa = pytest.importorskip("pyarrow")
 
@@ -48,7 +48,7 @@ def test_a_table_cut_into_batches(name: str, at_hand: int | None, batch_rows: in
 
 @everywhere
 def test_a_parquet_file_of_several_row_groups(name: str, at_hand: int | None, tmp_path: Path) -> None:
-    if importlib.util.find_spec("r2b.scale.files") is None:
+    if importlib.util.find_spec("r2b.engines.files") is None:
         pytest.skip("files cannot be scanned yet")
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "people.parquet"

@@ -15,6 +15,15 @@ from hypothesis import strategies as st
 from scale_cases import cases
 
 import r2b
+from r2b._data.sums import as_float, exact_sums
+from r2b._labels.forms import counted as counting
+from r2b._labels.forms.counted import Search, picked, whole_counts
+from r2b._labels.forms.keyed import BITS, draws_of, key_words, row_numbers, uniforms_of
+from r2b._solve.oracle import blocks
+from r2b.engines import tally as tallying
+from r2b.engines.batch import Batch, in_batches, lists_to_matrix
+from r2b.engines.held import HeldSource
+from r2b.engines.tally import Counter, added_up
 from r2b.errors import (
     EmptyError,
     InputError,
@@ -25,15 +34,6 @@ from r2b.errors import (
     RowsUnavailableError,
     WeightError,
 )
-from r2b.inputs.sums import as_float, exact_sums
-from r2b.oracle import blocks
-from r2b.outputs import counted as counting
-from r2b.outputs.counted import Search, picked, whole_counts
-from r2b.outputs.keyed import BITS, draws_of, key_words, row_numbers, uniforms_of
-from r2b.scale import tally as tallying
-from r2b.scale.batch import Batch, in_batches, lists_to_matrix
-from r2b.scale.held import HeldSource
-from r2b.scale.tally import Counter, added_up
 
 pa = pytest.importorskip("pyarrow")
 

@@ -12,7 +12,7 @@ import pytest
 from scale_cases import cases, check_everything, check_solved
 
 import r2b
-import r2b.scale.dask as backend
+import r2b.engines.dask as backend
 from r2b.errors import EmptyError, MissingValueError, MixedTypeError, ParameterError, ProbabilityError, WeightError
 
 pa, pd, dask = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "dask"))

@@ -15,8 +15,8 @@ import pytest
 from test_docs import ROOT, blocks_of
 
 import r2b
+from r2b.engines import Block, debias_blocks
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
-from r2b.scale import Block, debias_blocks
 
 SEX, REGION = ["f", "f", "m", "m"], ["north", "south", "north", "south"]
 

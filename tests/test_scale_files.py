@@ -15,9 +15,9 @@ import scale_cases
 from file_tables import WAYS
 
 import r2b
+from r2b.engines.files import FileSource
+from r2b.engines.held import HeldSource
 from r2b.errors import InputError, MissingValueError, ParameterError, ProbabilityError, UnseenError, WeightError
-from r2b.scale.files import FileSource
-from r2b.scale.held import HeldSource
 
 PEOPLE = file_tables.people()
 
@@ -25,12 +25,12 @@ PEOPLE = file_tables.people()
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut text files into many chunks, some of which end within a record."""
-    from r2b.scale.files_text import DelimitedStored
+    from r2b.engines.files_text import DelimitedStored
 
     monkeypatch.setattr(DelimitedStored.__init__, "__defaults__", ("utf-8", 5_003))
 
 
-def opened(way: str, folder: Path, table: pa.Table = PEOPLE, **options: Any) -> r2b.scale.Scan:
+def opened(way: str, folder: Path, table: pa.Table = PEOPLE, **options: Any) -> r2b.engines.Scan:
     return r2b.scan(WAYS[way](table, folder), **options)
 
 
@@ -114,8 +114,8 @@ def test_lists_of_any_kind_are_read(tmp_path: Path) -> None:
 def test_threads_and_the_size_of_pieces_do_not_show(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = WAYS[way](PEOPLE, tmp_path)
     wanted = framed(r2b.scan(place, threads=1).debias("job", sensitive_features="sex"), "round")
-    monkeypatch.setattr("r2b.scale.files_stored.PIECE_ROWS", 64)
-    monkeypatch.setattr("r2b.scale.files.piece_rows", lambda schema, columns: 64)
+    monkeypatch.setattr("r2b.engines.files_stored.PIECE_ROWS", 64)
+    monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 64)
     assert framed(r2b.scan(place, threads=3).debias("job", sensitive_features="sex"), "round") == wanted
 
 
@@ -133,8 +133,8 @@ def test_every_case_of_the_suite_holds_for_a_folder_of_arrow_files(name: str, tm
 @pytest.mark.parametrize("many", [1 << 20, 100])
 @pytest.mark.parametrize("few", [1 << 16, 10])
 def test_counts_do_not_depend_on_how_they_are_made(few: int, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("r2b.scale.files_counting._FEW", few)
-    monkeypatch.setattr("r2b.scale.files_counting._MANY", many)
+    monkeypatch.setattr("r2b.engines.files_counting._FEW", few)
+    monkeypatch.setattr("r2b.engines.files_counting._MANY", many)
     rng = np.random.default_rng(2)
     columns = {
         "small": pa.array(rng.integers(-128, 128, 2_000).astype(np.int8)),

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import r2b
+from r2b.engines.files_stored import ahead
+from r2b.engines.files_text import DelimitedStored
 from r2b.errors import InputError, ParameterError
-from r2b.scale.files_stored import ahead
-from r2b.scale.files_text import DelimitedStored
 
 PEOPLE = file_tables.people()
 
 
-def fair_of(given: Any) -> r2b.scale.FairTable:
+def fair_of(given: Any) -> r2b.engines.FairTable:
     return r2b.scan(given).debias("job", sensitive_features="sex", epsilon=0.05)
 
 
@@ -158,7 +158,7 @@ def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
 
 
 def little_room(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    monkeypatch.setattr("r2b.scale.spool.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
+    monkeypatch.setattr("r2b.engines.spool.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
 
 
 def test_a_disk_without_room_is_seen_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("way", ["parquet", "csv", "folder", "pattern"])
 def test_a_full_disk_leaves_nothing(way: str, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = file_tables.WAYS[way](pa.concat_tables([PEOPLE] * 8), tmp_path)
-    monkeypatch.setattr("r2b.scale.writing.refuse_little_room", lambda *_: None)
+    monkeypatch.setattr("r2b.engines.writing.refuse_little_room", lambda *_: None)
     target = small_disk / ("out" if way in ("folder", "pattern") else f"out.{way}")
     with pytest.raises(ParameterError, match="the disk has no room left"):
         fair_of(given).write(target, "soft")
@@ -242,7 +242,7 @@ def test_a_full_disk_leaves_nothing(way: str, tmp_path: Path, small_disk: Path, 
 def test_a_full_scratch_disk_leaves_nothing(tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, table = file_tables.scores(30_000)
     pq.write_table(table, tmp_path / "s.parquet", row_group_size=4_000)
-    monkeypatch.setattr("r2b.scale.spool.refuse_little_room", lambda *_: None)
+    monkeypatch.setattr("r2b.engines.spool.refuse_little_room", lambda *_: None)
     with pytest.raises(ParameterError, match=r"cannot be kept in .*there is no room left"):
         r2b.scan(tmp_path / "s.parquet", scratch=str(small_disk)).debias("p", sensitive_features="g")
     assert names(small_disk) == []
@@ -251,8 +251,8 @@ def test_a_full_scratch_disk_leaves_nothing(tmp_path: Path, small_disk: Path, mo
 STOPPED = """
 import os, signal, sys
 from r2b.cli import main
-from r2b.scale import writing_arrow, writing_text
-from r2b.scale.files_text import DelimitedStored
+from r2b.engines import writing_arrow, writing_text
+from r2b.engines.files_text import DelimitedStored
 
 number, kind, words = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
 owner = {"ParquetOut": writing_arrow, "TextOut": writing_text}[kind]

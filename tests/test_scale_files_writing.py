@@ -17,9 +17,9 @@ import pytest
 from file_tables import WAYS
 
 import r2b
+from r2b.engines.files import FileSource
+from r2b.engines.files_text import DelimitedStored
 from r2b.errors import InputError, ParameterError
-from r2b.scale.files import FileSource
-from r2b.scale.files_text import DelimitedStored
 
 PEOPLE = file_tables.people()
 FORMS = ("soft", "round", "sample", "expand")
@@ -30,7 +30,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DelimitedStored.__init__, "__defaults__", ("utf-8", 5_003))
 
 
-def fair_of(given: Any, **options: Any) -> r2b.scale.FairTable:
+def fair_of(given: Any, **options: Any) -> r2b.engines.FairTable:
     return r2b.scan(given, **options).debias("job", sensitive_features="sex", epsilon=0.05)
 
 
@@ -79,7 +79,7 @@ def test_the_text_of_every_record_stays(end: bytes, last: bool, marked: bool, tm
 
 
 def test_text_is_written_as_the_table_in_memory_writes_it(tmp_path: Path) -> None:
-    from r2b.tables import encode_table, read_table
+    from r2b._files import encode_table, read_table
 
     place = file_tables.write(PEOPLE, tmp_path / "p.csv")
     fair = fair_of(place)
@@ -112,7 +112,7 @@ def test_compressed_text_is_the_same_each_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["bz2", "xz", "zst"])
 def test_other_compressions_are_read_and_written(suffix: str, tmp_path: Path) -> None:
-    from r2b.tables.compression import compress, decompress
+    from r2b._files.compression import compress, decompress
 
     raw = file_tables.csv_bytes(PEOPLE)
     (tmp_path / f"p.csv.{suffix}").write_bytes(compress(raw, suffix))
@@ -173,8 +173,8 @@ def test_parquet_keeps_types_notes_codecs_and_row_groups(tmp_path: Path) -> None
 
 def test_a_row_group_that_is_too_large_to_hold_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(PEOPLE, tmp_path / "p.parquet")
-    monkeypatch.setattr("r2b.scale.writing_arrow._HELD_BYTES", 1 << 15)
-    monkeypatch.setattr("r2b.scale.files.piece_rows", lambda schema, columns: 500)
+    monkeypatch.setattr("r2b.engines.writing_arrow._HELD_BYTES", 1 << 15)
+    monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 500)
     fair = fair_of(tmp_path / "p.parquet")
     fair.write(tmp_path / "q.parquet", "round")
     assert pq.ParquetFile(tmp_path / "q.parquet").num_row_groups > 1

@@ -12,11 +12,11 @@ import pytest
 from scale_cases import cases, check_solved
 
 import r2b
+from r2b.engines import lazy_blocks
+from r2b.engines.held import HeldSource
+from r2b.engines.lazy import in_rows
+from r2b.engines.lazy_polars import PolarsSource
 from r2b.errors import MissingValueError, ParameterError, UnseenError
-from r2b.scale import lazy_blocks
-from r2b.scale.held import HeldSource
-from r2b.scale.lazy import in_rows
-from r2b.scale.lazy_polars import PolarsSource
 
 pa, pl, duckdb = (pytest.importorskip(library) for library in ("pyarrow", "polars", "duckdb"))
 

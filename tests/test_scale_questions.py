@@ -12,8 +12,8 @@ import pytest
 from file_tables import people, scores
 
 import r2b
+from r2b.engines import fair as fair_room
 from r2b.errors import EmptyError, MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, UnseenError
-from r2b.scale import fair as fair_room
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -15,10 +15,10 @@ import pytest
 from test_scale_spark_session import spark_session
 
 import r2b
+from r2b._solve.oracle.blocks import Sums, Task
+from r2b.engines import spark as spark_room
+from r2b.engines.spark import SparkBlocks, open_source
 from r2b.errors import ProbabilityError
-from r2b.oracle.blocks import Sums, Task
-from r2b.scale import spark as spark_room
-from r2b.scale.spark import SparkBlocks, open_source
 
 pa = pytest.importorskip("pyarrow")
 DRAWN = {"key": "the.id", "random_state": 5}

@@ -73,7 +73,7 @@ from pathlib import Path
 
 import numpy as np
 
-from r2b.scale import spark, spark_worker
+from r2b.engines import spark, spark_worker
 
 PARTS = ("Run", "Count", "Keep", "Pass", "Beside")
 WHOLE = {part: getattr(spark_worker, part) for part in PARTS}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from r2b.engines.spark_session import told_plainly, worker_error
 from r2b.errors import MissingExtraError
-from r2b.scale.spark_session import told_plainly, worker_error
 
 # Sessions of these tests live for minutes: a second compiler and a parallel collector only take the cores from the tests.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -48,10 +48,10 @@ def spark_session() -> Any:
 @pytest.mark.parametrize(
     ("message", "library", "says"),
     [
-        ("PythonException: ... ModuleNotFoundError: No module named 'r2b.scale'; ...", "r2b", "cannot import r2b.scale"),
+        ("PythonException: ... ModuleNotFoundError: No module named 'r2b.engines'; ...", "r2b", "cannot import r2b.engines"),
         ("ModuleNotFoundError: No module named 'numpy'", "numpy", "cannot import numpy"),
         ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "python", "another version of Python"),
-        ("AttributeError: Can't get attribute 'Pass' on <module 'r2b.scale.spark_worker' from", "r2b", "another version of r2b"),
+        ("AttributeError: Can't get attribute 'Pass' on <module 'r2b.engines.spark_worker' from", "r2b", "another version of r2b"),
         ('java.io.IOException: Cannot run program "/opt/none/python3": error=2', "python", "found no Python"),
     ],
 )

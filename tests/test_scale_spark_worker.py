@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import r2b
+from r2b._solve.oracle.blocks import Fold, Inspect, LabelSums, Walk, added
+from r2b.engines import spark_worker
+from r2b.engines.batch import Batch
+from r2b.engines.choice import Choice
+from r2b.engines.decode import Decode
+from r2b.engines.solving import First
+from r2b.engines.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
 from r2b.errors import ProbabilityError, WeightError
-from r2b.oracle.blocks import Fold, Inspect, LabelSums, Walk, added
-from r2b.scale import spark_worker
-from r2b.scale.batch import Batch
-from r2b.scale.choice import Choice
-from r2b.scale.decode import Decode
-from r2b.scale.solving import First
-from r2b.scale.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
 
 pa = pytest.importorskip("pyarrow")
 

@@ -9,15 +9,15 @@ import pytest
 from problems import ALL, DRAWN, KNOWN, NAMES, SMALL, Case, objective_of, parity_of
 
 import r2b
-from r2b.certificate import certify
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle
-from r2b.parity import Parity, RangeBound
-from r2b.problem import Problem
-from r2b.solvers import Limits, Stage, Status, run, solve
-from r2b.solvers.interior import Interior
-from r2b.solvers.newton import Newton
+from r2b._constraints.parity import Parity, RangeBound
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.certificate import certify
+from r2b._solve.oracle import MemoryOracle
+from r2b._solve.problem import Problem
+from r2b._solve.solvers import Limits, Stage, Status, run, solve
+from r2b._solve.solvers.interior import Interior
+from r2b._solve.solvers.newton import Newton
 
 
 def named(cases):

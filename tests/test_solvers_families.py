@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from problems import lumpy_rows, spread_weights, tied_rows
 
-from r2b.certificate import Certificate, certify
-from r2b.inputs import read
-from r2b.merge import merge
-from r2b.oracle import MemoryOracle
-from r2b.parity import Bound, Member, MomentBound, OverallBound, Parity, RangeBound, RatioBound, TargetBound
-from r2b.problem import Problem
-from r2b.solvers import Limits, Outcome, Stage, run, solve
-from r2b.solvers.elimination import fold
-from r2b.solvers.general import GeneralInterior
-from r2b.solvers.interior import Interior
-from r2b.solvers.newton import Newton
-from r2b.solvers.plan import _STARTS, _by_interior
+from r2b._constraints.parity import Bound, Member, MomentBound, OverallBound, Parity, RangeBound, RatioBound, TargetBound
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.certificate import Certificate, certify
+from r2b._solve.oracle import MemoryOracle
+from r2b._solve.problem import Problem
+from r2b._solve.solvers import Limits, Outcome, Stage, run, solve
+from r2b._solve.solvers.elimination import fold
+from r2b._solve.solvers.general import GeneralInterior
+from r2b._solve.solvers.interior import Interior
+from r2b._solve.solvers.newton import Newton
+from r2b._solve.solvers.plan import _STARTS, _by_interior
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
 DESIGNS = ("margins", "crossings", "both", "strata", "twice", "memberships", "moments", "margins and moments")

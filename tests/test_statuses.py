@@ -15,11 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
-from r2b.certificate import PROVEN
-from r2b.lanes import in_order, parts_of, workers
-from r2b.parity import Member, MomentBound, OverallBound, Parity, RangeBound, RatioBound, TargetBound, proves_infeasible, surely_feasible
-from r2b.questions.opening import job_of
-from r2b.solvers import Limits, Outcome, Stage, Status, final_status, run
+from r2b._audit.opening import job_of
+from r2b._constraints.parity import (
+    Member,
+    MomentBound,
+    OverallBound,
+    Parity,
+    RangeBound,
+    RatioBound,
+    TargetBound,
+    proves_infeasible,
+    surely_feasible,
+)
+from r2b._data.lanes import in_order, parts_of, workers
+from r2b._solve.certificate import PROVEN
+from r2b._solve.solvers import Limits, Outcome, Stage, Status, final_status, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 

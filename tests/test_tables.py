@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from r2b._files import Format, Table, encode_table, format_of, read_table, table_of
+from r2b._files.plain import as_numbers
 from r2b.errors import EmptyError, InputError, ParameterError, R2BError
-from r2b.tables import Format, Table, encode_table, format_of, read_table, table_of
-from r2b.tables.plain import as_numbers
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd|'/c calc'!A1", 'say "hi"', "two\nlines", "a,b", " blanks ", "naïve ☃ 漢字", "", "'"]
 
@@ -84,7 +84,7 @@ def test_every_format_comes_back_with_hostile_names_and_values(kind: str, compre
         pytest.importorskip("pyarrow")
     columns = {name or "empty": [*HOSTILE[k:], *HOSTILE[:k]] for k, name in enumerate(HOSTILE)}
     shape = Format(kind, compression)
-    from r2b.tables.compression import compress
+    from r2b._files.compression import compress
 
     content = compress(table_of(columns, shape), compression)
     table = of(content, f"people.{shape}")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from r2b._files import Landing
 from r2b.errors import ParameterError
-from r2b.tables import Landing
 
 
 def test_nothing_shows_before_the_files_land_and_nothing_stays_where_they_do_not(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from r2b._files import Table, read_table
+from r2b._files.formats import format_for
+from r2b._files.plain import as_numbers
 from r2b.errors import InputError, ParameterError
-from r2b.tables import Table, read_table
-from r2b.tables.formats import format_for
-from r2b.tables.plain import as_numbers
 
 PEOPLE = "id;sex;job, now\n1;f;x\n2;m;y\n"
 

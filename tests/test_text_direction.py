@@ -13,12 +13,12 @@ import pytest
 from app_server import Served, running
 
 import r2b
-from r2b.auditing import audit
+from r2b._audit import audit
+from r2b._data.names import directions_kept, written
+from r2b._files import Landing
 from r2b.errors import ParameterError
-from r2b.inputs.names import directions_kept, written
 from r2b.report import gather, to_html, to_markdown, words
 from r2b.report.notebook import audit_html, fair_html
-from r2b.tables import Landing
 
 OVERRIDE, CLOSING = "over\u202eride", "shut\u2069\u2067"
 TURNING = re.compile("[\u202a-\u202e\u2066\u2067]")

@@ -12,16 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from r2b import datasets, errors, explained, methods, metrics, performance, scale, theory
-    from r2b.api import debias
-    from r2b.auditing import Audit, audit
-    from r2b.certificate import Certificate
-    from r2b.families import Family
-    from r2b.inputs import Continuous, Membership
-    from r2b.questions import Comparison, Frontier, compare, frontier, smallest_epsilon
-    from r2b.scale import FairTable, Scan, scan
-    from r2b.solution import FairLabels, load
-    from r2b.solvers import Progress, Status
+    from r2b import datasets, engines, errors, methods, metrics
+    from r2b._audit import Audit, Comparison, Frontier, audit, compare, frontier, smallest_epsilon
+    from r2b._constraints.families import Family
+    from r2b._data import Continuous, Membership
+    from r2b._labels import FairLabels, load
+    from r2b._solve.certificate import Certificate
+    from r2b._solve.solvers import Progress, Status
+    from r2b.engines import FairTable, Scan, scan
+    from r2b.engines.memory import debias
 
 __version__ = "0.1.0"
 
@@ -42,42 +41,37 @@ __all__ = [
     "compare",
     "datasets",
     "debias",
+    "engines",
     "errors",
-    "explained",
     "frontier",
     "load",
     "methods",
     "metrics",
-    "performance",
-    "scale",
     "scan",
     "smallest_epsilon",
-    "theory",
 ]
 
-# What lives where. A room is opened when something in it is first asked for, so that importing the package costs next to nothing;
-# ``device`` needs PyTorch, and is not among what a star brings.
-_ROOMS = {"datasets", "device", "errors", "explained", "methods", "metrics", "performance", "scale", "theory"}
-_HOMES = {
-    "api": ("debias",),
-    "auditing": ("Audit", "audit"),
-    "certificate": ("Certificate",),
-    "families": ("Family",),
-    "inputs": ("Continuous", "Membership"),
-    "questions": ("Comparison", "Frontier", "compare", "frontier", "smallest_epsilon"),
-    "scale": ("FairTable", "Scan", "scan"),
-    "solution": ("FairLabels", "load"),
-    "solvers": ("Progress", "Status"),
+# Where public names live. A module is imported when something in it is first asked for, so that ``import r2b`` costs next to nothing.
+_PACKAGES = {"datasets", "engines", "errors", "methods", "metrics"}
+_MODULES = {
+    "_audit": ("Audit", "Comparison", "Frontier", "audit", "compare", "frontier", "smallest_epsilon"),
+    "_constraints.families": ("Family",),
+    "_data": ("Continuous", "Membership"),
+    "_labels": ("FairLabels", "load"),
+    "_solve.certificate": ("Certificate",),
+    "_solve.solvers": ("Progress", "Status"),
+    "engines": ("FairTable", "Scan", "scan"),
+    "engines.memory": ("debias",),
 }
-_HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"r2b.{name}")
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'r2b' has no attribute {name!r}")
-    value = getattr(import_module(f"r2b.{_HOME_OF[name]}"), name)
+    value = getattr(import_module(f"r2b.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from r2b._data.names import directions_kept
 from r2b.errors import MissingValueError, R2BError, WeightError
-from r2b.inputs.names import directions_kept
 
 # Errors speak of arguments and options; here there are controls.
 _SPOKEN: Sequence[tuple[str, str]] = (

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, cast, get_args
 
+from r2b._constraints.families import BoundName, FamilyChoice, Request
+from r2b._constraints.families.bounds import LARGEST
+from r2b._constraints.parity.epsilon import refuse_percentages
+from r2b._files import Table
+from r2b._files.delimited import DelimitedTable
+from r2b._files.plain import as_numbers
 from r2b.errors import ParameterError
-from r2b.families import BoundName, FamilyChoice, Request
-from r2b.families.bounds import LARGEST
-from r2b.parity.epsilon import refuse_percentages
-from r2b.tables import Table
-from r2b.tables.delimited import DelimitedTable
-from r2b.tables.plain import as_numbers
 
 MISSING = ("error", "group", "exclude")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from r2b._files import Table
 from r2b.app.choice import Choice, is_text
-from r2b.tables import Table
 
 _LAST = {
     "soft": "labels = fair.soft_labels  # one column of probabilities per class, in the order of fair.classes",
@@ -22,7 +22,7 @@ def code_of(table: Table, choice: Choice, form: str, source: str = "file") -> st
     >>> table = read_upload("people.csv", b"sex,job\nf,a\nm,b\n", 100)
     >>> print(code_of(table, Choice("job", ("sex",), epsilon=0.1), "round"))
     import r2b
-    from r2b.tables import read_table
+    from r2b._files import read_table
     <BLANKLINE>
     table = read_table('people.csv')
     columns = table.columns(['job', 'sex'])
@@ -50,9 +50,9 @@ def code_of(table: Table, choice: Choice, form: str, source: str = "file") -> st
 def _read(table: Table, choice: Choice, source: str) -> list[str]:
     if source == "adult":
         return ["import r2b", "from r2b.datasets import load_adult", "", "columns = load_adult().columns"]
-    lines = ["import r2b", "from r2b.tables import read_table"]
+    lines = ["import r2b", "from r2b._files import read_table"]
     if choice.weight is not None:
-        lines.append("from r2b.tables.plain import as_numbers")
+        lines.append("from r2b._files.plain import as_numbers")
     lines += ["", f"table = read_table({table.name!r})", f"columns = table.columns({choice.used!r})"]
     if is_text(table) and any("" in values for values in table.columns(choice.used).values()):
         lines.append("columns = {name: [value or None for value in values] for name, values in columns.items()}  # empty is missing")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from r2b._files import Format, Table, encode_table
+from r2b._files.plain import as_text
+from r2b._labels import FairLabels
+from r2b._labels.realised import Realised
 from r2b.app.choice import Choice
 from r2b.errors import ParameterError
-from r2b.solution import FairLabels
-from r2b.solution.realised import Realised
-from r2b.tables import Format, Table, encode_table
-from r2b.tables.plain import as_text
 
 FORMS = ("soft", "round", "sample", "expand")
 KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}

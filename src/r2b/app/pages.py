@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from r2b._audit import Audit
+from r2b._data.vocabulary import plain_value
+from r2b._files.limits import megabytes
+from r2b._labels import FairLabels
 from r2b.app.choice import Choice
 from r2b.app.labels import leaving
 from r2b.app.workspace import Bounded, Workspace
-from r2b.auditing import Audit
-from r2b.inputs.vocabulary import plain_value
 from r2b.report import facts_of, views, words
 from r2b.report.html import environment as report_environment
 from r2b.report.html import source as report_source
-from r2b.solution import FairLabels
-from r2b.tables.limits import megabytes
 
 TOP_CLASSES = 16  # that gain, of those that a channel shows
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %

@@ -13,11 +13,11 @@ import subprocess
 import sys
 from typing import Any
 
+from r2b._files.arrow import ArrowTable, pyarrow
+from r2b._files.compression import decompress
+from r2b._files.formats import Format
+from r2b._files.limits import unpacked_within
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
-from r2b.tables.arrow import ArrowTable, pyarrow
-from r2b.tables.compression import decompress
-from r2b.tables.formats import Format
-from r2b.tables.limits import unpacked_within
 
 CHILD = "from r2b.app.parsing import child; child()"
 SECONDS = 60

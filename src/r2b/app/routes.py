@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from r2b._files import read_table
 from r2b.app import pages
 from r2b.app.answers import fault, reads_pages, refusal
 from r2b.app.choice import Choice
@@ -27,7 +28,6 @@ from r2b.app.uploads import AdultData, body_within, read_upload
 from r2b.app.workspace import Workspace
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
 from r2b.report import facts_of, to_html
-from r2b.tables import read_table
 
 _MOST_SAID = 1_000_000  # bytes of a request that is no file
 

@@ -6,9 +6,9 @@ import secrets
 from collections import OrderedDict
 from threading import Lock
 
+from r2b._files import Table
 from r2b.app.workspace import Workspace
 from r2b.errors import InputError
-from r2b.tables import Table
 
 
 class ClosedError(InputError):

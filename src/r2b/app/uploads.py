@@ -6,12 +6,12 @@ import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from r2b._files import Format, Table, format_of, read_table, table_of
+from r2b._files.arrow import ArrowTable
+from r2b._files.limits import megabytes, unpacked_within
 from r2b.app.parsing import parsed
 from r2b.datasets import load_adult
 from r2b.errors import FileTooLargeError, InputError, ParameterError, R2BError
-from r2b.tables import Format, Table, format_of, read_table, table_of
-from r2b.tables.arrow import ArrowTable
-from r2b.tables.limits import megabytes, unpacked_within
 
 GROWTH = 5  # times the limit of an upload that it may grow to when it is unpacked
 

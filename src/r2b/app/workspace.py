@@ -18,18 +18,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b._audit import Audit, Frontier, audit
+from r2b._audit.tradeoff import fair_as_they_are, solved_along
+from r2b._constraints.families import resolve
+from r2b._data import Dataset
+from r2b._files import Table
+from r2b._files.plain import listed
+from r2b._labels import FairLabels
+from r2b._labels.task import Job, Settings, open_job
+from r2b._solve.oracle import MemoryOracle
 from r2b.app.choice import Choice
-from r2b.auditing import Audit, audit
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
-from r2b.families import resolve
-from r2b.inputs import Dataset
-from r2b.job import Job, Settings, open_job
-from r2b.oracle import MemoryOracle
-from r2b.questions import Frontier
-from r2b.questions.frontier import fair_as_they_are, solved_along
-from r2b.solution import FairLabels
-from r2b.tables import Table
-from r2b.tables.plain import listed
 
 Floats = NDArray[np.float64]
 Kept = TypeVar("Kept")

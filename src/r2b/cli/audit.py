@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from r2b.auditing import Audit
+from r2b._audit import Audit
+from r2b._files import Landing, Table, read_table
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.numbers import normalized
@@ -15,7 +16,6 @@ from r2b.cli.selection import Selection, families_of
 from r2b.cli.speaking import on_lines, one_line, say, say_json
 from r2b.cli.stream_audit import audit_stream
 from r2b.cli.streams import streams
-from r2b.tables import Landing, Table, read_table
 
 
 @click.command("audit", short_help="Measure how far labels are from parity.")
@@ -80,7 +80,7 @@ def audit_command(
       r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
-    from r2b.auditing import audit
+    from r2b._audit import audit
 
     asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
     draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from r2b import FairLabels
-from r2b.certificate import PROVEN, Certificate
+from r2b._constraints.families import Families
+from r2b._data.names import written
+from r2b._files.plain import as_text
+from r2b._labels.realised import Realised
+from r2b._labels.text import MEASURES
+from r2b._solve.certificate import PROVEN, Certificate
 from r2b.cli.record import Record
 from r2b.cli.speaking import strict
-from r2b.families import Families
-from r2b.inputs.names import written
-from r2b.solution.realised import Realised
-from r2b.solution.text import MEASURES
-from r2b.tables.plain import as_text
 
 STATED = "the certificate states what holds"
 IN_FILE = "the labels in the file have this parity"

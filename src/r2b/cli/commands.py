@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from r2b.tables import did_you_mean
+from r2b._files import did_you_mean
 
 
 class Commands(click.Group):

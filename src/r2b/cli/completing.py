@@ -9,9 +9,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from r2b._files.delimited import DelimitedTable
+from r2b._files.formats import format_of
 from r2b.errors import R2BError
-from r2b.tables.delimited import DelimitedTable
-from r2b.tables.formats import format_of
 
 _HEAD = 1 << 16  # bytes in which a header is looked for
 _PLAIN = re.compile(r"[\w.+@%/-]+")  # names that every shell takes without quotes

@@ -6,14 +6,14 @@ import sys
 
 import click
 
+from r2b._files import Landing, did_you_mean, table_of
+from r2b._files.compression import compress
+from r2b._files.formats import format_for
 from r2b.cli import completing, options
 from r2b.cli.commands import Commands
 from r2b.cli.speaking import say_json
 from r2b.datasets import load_adult
 from r2b.errors import ParameterError
-from r2b.tables import Landing, did_you_mean, table_of
-from r2b.tables.compression import compress
-from r2b.tables.formats import format_for
 
 DATASETS = {"adult": "48,842 people of the 1994 census of the United States: education, income, sex, race, age (UCI, CC BY 4.0)."}
 

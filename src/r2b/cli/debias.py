@@ -11,6 +11,11 @@ from typing import Any
 import click
 
 import r2b
+from r2b._files import Landing, Table, as_written, encode_table, read_table
+from r2b._files.formats import Format, format_for
+from r2b._files.landing import is_device
+from r2b._labels.realised import Realised
+from r2b._labels.text import account
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
@@ -23,11 +28,6 @@ from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
 from r2b.cli.stream_debias import Wanted, debias_stream
 from r2b.cli.streams import streams
 from r2b.errors import NotSolvedWarning, ParameterError
-from r2b.solution.realised import Realised
-from r2b.solution.text import account
-from r2b.tables import Landing, Table, as_written, encode_table, read_table
-from r2b.tables.formats import Format, format_for
-from r2b.tables.landing import is_device
 
 _NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "relative_gap", "excess")
 _SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")

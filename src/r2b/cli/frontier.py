@@ -9,6 +9,10 @@ from typing import Any
 import click
 
 import r2b
+from r2b._audit.tradeoff import Frontier
+from r2b._files import Landing, read_table, table_of
+from r2b._files.compression import compress
+from r2b._files.formats import format_for
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.meter import Meter
@@ -18,10 +22,6 @@ from r2b.cli.speaking import on_lines, say, say_json
 from r2b.cli.stream_frontier import frontier_stream
 from r2b.cli.streams import streams
 from r2b.errors import NotSolvedWarning, ParameterError
-from r2b.questions.frontier import Frontier
-from r2b.tables import Landing, read_table, table_of
-from r2b.tables.compression import compress
-from r2b.tables.formats import format_for
 
 
 @click.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")

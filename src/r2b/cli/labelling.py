@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from r2b import FairLabels
+from r2b._files import Table
+from r2b._files.plain import as_text
 from r2b.cli.selection import Selection
 from r2b.errors import ParameterError
-from r2b.tables import Table
-from r2b.tables.plain import as_text
 
 FORMS = ("soft", "round", "sample", "expand")
 

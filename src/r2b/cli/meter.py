@@ -74,31 +74,6 @@ class Meter:
         self._bar.update(self._task, completed=self.done, description=f"{what}, residual {step.residual:.0e}")
 
 
-class RunMeter:
-    """A bar for runs of an experiment, whose progress says how many are done."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self.shown = shown and sys.stderr.isatty()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> RunMeter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, step: Any) -> None:
-        """Take note of a run that is over."""
-        if not self.shown:
-            return
-        if self._bar is None:
-            self._bar = _bar()
-            self._task = self._bar.add_task(step.experiment, total=step.total)
-        self._bar.update(self._task, completed=step.done, total=step.total, description=str(step))
-
-
 class RowMeter:
     """A count of the rows that were read, for tables whose passes take longer than their solve."""
 

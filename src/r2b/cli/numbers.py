@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.labels import read_labels
+from r2b._files import did_you_mean, read_table
+from r2b._files.plain import as_numbers, as_text, listed
 from r2b.errors import InputError, ParameterError
-from r2b.inputs.labels import read_labels
-from r2b.tables import did_you_mean, read_table
-from r2b.tables.plain import as_numbers, as_text, listed
 
 
 def classes_of(y: Any) -> list[Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from r2b._files.limits import MOST_UNPACKED, unpacked_within
 from r2b.cli import completing
-from r2b.tables.limits import MOST_UNPACKED, unpacked_within
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]

@@ -1,6 +1,6 @@
 """The checks of ``r2b verify``, each from the table: nothing that the certificate claims is used but what was asked for, and the prices.
 
-For any labels x that meet the bound and any prices, ``gap`` bounds how much better other labels can be (see :mod:`r2b.certificate`). It is
+For any labels x that meet the bound and any prices, ``gap`` bounds how much better other labels can be (see ``certificate``). It is
 computed here row by row, by code that no solver shares.
 """
 
@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b.certificate import PROVEN
+from r2b._audit.opening import job_of
+from r2b._constraints.parity import Parity
+from r2b._data.labels import Labels
+from r2b._data.merge import cell_sums
+from r2b._data.probabilities import TOLERANCE
+from r2b._files import Table
+from r2b._files.plain import as_matrix, as_numbers, as_text, listed
+from r2b._labels.realised import Realised, realised
+from r2b._labels.task import Job
+from r2b._solve.certificate import PROVEN
 from r2b.cli.claims import Check, Verification, realised_check, stated
 from r2b.cli.labelling import drawn
 from r2b.cli.record import Record, fingerprint
 from r2b.errors import ParameterError, R2BError
-from r2b.inputs.labels import Labels
-from r2b.inputs.probabilities import TOLERANCE
-from r2b.job import Job
-from r2b.merge import cell_sums
-from r2b.parity import Parity
-from r2b.questions.opening import job_of
-from r2b.solution.realised import Realised, realised
-from r2b.tables import Table
-from r2b.tables.plain import as_matrix, as_numbers, as_text, listed
 
 Floats = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import r2b
 from r2b import FairLabels
+from r2b._audit.opening import KNOWN_OPTIONS
+from r2b._files.plain import as_text
+from r2b._labels.storage import content_of
 from r2b.cli.labelling import FORMS
 from r2b.cli.selection import Selection, texts_of
 from r2b.cli.speaking import strict
 from r2b.errors import FileFormatError
-from r2b.questions.opening import KNOWN_OPTIONS
-from r2b.solution.storage import content_of
-from r2b.tables.plain import as_text
 
 SUFFIX = ".r2b.json"
 VERSION = 1

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from r2b._files import Landing
+from r2b._labels.realised import Realised
 from r2b.cli.speaking import spelled
 from r2b.errors import MissingExtraError, ParameterError
-from r2b.solution.realised import Realised
-from r2b.tables import Landing
 
 
 def room(name: str, what: str) -> Any:

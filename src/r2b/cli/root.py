@@ -23,7 +23,7 @@ from r2b.cli.debias import debias_command
 from r2b.cli.doubts import told_doubts
 from r2b.cli.exits import DONE, FAULT, INTERRUPTED, NOT_REACHED, TERMINATED, WRONG_USE, code_of
 from r2b.cli.frontier import frontier_command
-from r2b.cli.rooms import reproduce_command, serve_command
+from r2b.cli.serve import serve_command
 from r2b.cli.speaking import colour, folded, spoken, visible
 from r2b.cli.verify import verify_command
 from r2b.errors import ParameterError, R2BError
@@ -50,7 +50,7 @@ def r2b() -> None:
     """  # noqa: D301
 
 
-for _command in (audit_command, debias_command, frontier_command, verify_command, datasets_group, serve_command, reproduce_command):
+for _command in (audit_command, debias_command, frontier_command, verify_command, datasets_group, serve_command):
     r2b.add_command(_command)
 
 

@@ -10,9 +10,9 @@ from types import NoneType
 from typing import Any
 
 import r2b
+from r2b._files import Table
+from r2b._files.plain import as_matrix, as_numbers
 from r2b.errors import ParameterError
-from r2b.tables import Table
-from r2b.tables.plain import as_matrix, as_numbers
 
 EMPTY = ("",)
 PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight", "na")  # options of the command line

@@ -16,8 +16,8 @@ from typing import Any
 import click
 import numpy as np
 
+from r2b._files import Table
 from r2b.errors import DataWarning, InputError, R2BError
-from r2b.tables import Table
 
 _OPTIONS = (
     *("families", "bound", "target", "missing", "min_group_size", "small_groups", "absent", "normalize", "lam", "objective"),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from r2b.auditing import Audit
+from r2b._audit import Audit
+from r2b._files import Landing
 from r2b.cli.meter import RowMeter
 from r2b.cli.reporting import check_reports
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.stream_reports import land_stream_reports, refuse_soft_report
 from r2b.cli.streams import columns_of, open_stream
-from r2b.scale.scan import Scan
-from r2b.scale.writing import kept_files
-from r2b.tables import Landing
+from r2b.engines.tables import Scan
+from r2b.engines.writing import kept_files
 
 _DRAWS = ("n_permutations", "n_boot", "level", "random_state")
 

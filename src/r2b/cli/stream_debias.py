@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from r2b._files import Landing
+from r2b._files.formats import Format
+from r2b._labels.realised import Realised
 from r2b.cli.labelling import new_names, refuse_taken
 from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import costs_of, per_class, target_of
@@ -17,15 +20,12 @@ from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.stream_marks import COUNTS, ROWS, RowMarks, marks_of_counts, numeric, written_counts
 from r2b.cli.stream_reports import land_stream_reports, refuse_soft_report
 from r2b.cli.streams import classes_in, columns_of, open_stream
+from r2b.engines.fair import FairTable
+from r2b.engines.files import FileSource
+from r2b.engines.relabel import Relabel
+from r2b.engines.tables import Scan
+from r2b.engines.writing import kept_files, shape_of, write_into
 from r2b.errors import NotSolvedWarning
-from r2b.scale.fair import FairTable
-from r2b.scale.files import FileSource
-from r2b.scale.relabel import Relabel
-from r2b.scale.scan import Scan
-from r2b.scale.writing import kept_files, shape_of, write_into
-from r2b.solution.realised import Realised
-from r2b.tables import Landing
-from r2b.tables.formats import Format
 
 _NOT_TOLD = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
 

@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from r2b._audit.tradeoff import Frontier
+from r2b._files import Landing
 from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import costs_of, target_of
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.streams import classes_in, columns_of, open_stream
+from r2b.engines.tables import Scan
+from r2b.engines.writing import kept_files
 from r2b.errors import NotSolvedWarning
-from r2b.questions.frontier import Frontier
-from r2b.scale.scan import Scan
-from r2b.scale.writing import kept_files
-from r2b.tables import Landing
 
 
 def frontier_stream(

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from r2b.scale.batch import Batch
-from r2b.scale.decode import Decode
-from r2b.scale.files import FileSource, numbers_of
-from r2b.scale.relabel import Form
-from r2b.scale.tally import Tally
-from r2b.tables.plain import as_text
+from r2b._files.plain import as_text
+from r2b.engines.batch import Batch
+from r2b.engines.decode import Decode
+from r2b.engines.files import FileSource, numbers_of
+from r2b.engines.relabel import Form
+from r2b.engines.tally import Tally
 
 COUNTS, ROWS = "sorted counts", "rows in order"
 
@@ -113,7 +113,7 @@ def _bytes(column: Any, name: str) -> bytes:
 
 def numeric(batch: Batch, names: Iterable[str]) -> Batch:
     """Give a batch with columns of text read as numbers."""
-    from r2b.tables.arrow import pyarrow
+    from r2b._files.arrow import pyarrow
 
     found = dict(batch.columns)
     with batch.placed():

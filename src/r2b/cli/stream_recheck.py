@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b.certificate import PROVEN
+from r2b._audit.opening import request_and_settings
+from r2b._data import Schema, Vocabulary
+from r2b._files.plain import as_text
+from r2b._labels.realised import Realised
+from r2b._labels.task import Job
+from r2b._solve.certificate import PROVEN
 from r2b.cli.claims import Check, Verification, realised_check, stated
 from r2b.cli.recheck import FOLLOW, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
 from r2b.cli.record import Record
@@ -18,17 +23,12 @@ from r2b.cli.stream_repeats import repeats
 from r2b.cli.stream_reports import chosen
 from r2b.cli.stream_soft import drawn_as, recheck_probabilities
 from r2b.cli.streams import StreamedTable, columns_of
+from r2b.engines.batch import Batch
+from r2b.engines.choice import Choice
+from r2b.engines.files import FileSource
+from r2b.engines.tables import Scan
+from r2b.engines.tally import Tally, dataset_of
 from r2b.errors import R2BError
-from r2b.inputs import Schema, Vocabulary
-from r2b.job import Job
-from r2b.questions.opening import request_and_settings
-from r2b.scale.batch import Batch
-from r2b.scale.choice import Choice
-from r2b.scale.files import FileSource
-from r2b.scale.scan import Scan
-from r2b.scale.tally import Tally, dataset_of
-from r2b.solution.realised import Realised
-from r2b.tables.plain import as_text
 
 Floats = NDArray[np.float64]
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.certificate import PROVEN
+from r2b._data.merge import joint_codes, row_hashes
+from r2b._files.plain import as_text
+from r2b._labels.rows import FairRows
+from r2b._solve.certificate import PROVEN
 from r2b.cli.claims import Check
 from r2b.cli.stream_marks import numeric
-from r2b.merge import joint_codes, row_hashes
-from r2b.scale.batch import Batch
-from r2b.scale.files import FileSource
-from r2b.scale.relabel import Relabel
-from r2b.solution.rows import FairRows
-from r2b.tables.plain import as_text
+from r2b.engines.batch import Batch
+from r2b.engines.files import FileSource
+from r2b.engines.relabel import Relabel
 
 Integers = NDArray[np.int64]
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from r2b._audit.opening import request_and_settings
+from r2b._constraints.families import Request
+from r2b._files import Landing
+from r2b._labels.realised import Realised
+from r2b._labels.task import Job
 from r2b.cli.reporting import command_line, room
+from r2b.engines.choice import Choice
+from r2b.engines.tables import Scan
 from r2b.errors import NotSolvedWarning, ParameterError
-from r2b.families import Request
-from r2b.job import Job
-from r2b.questions.opening import request_and_settings
-from r2b.scale.choice import Choice
-from r2b.scale.scan import Scan
-from r2b.solution.realised import Realised
-from r2b.tables import Landing
 
 _LEFT_OUT = "A report on probabilities is asked for, which is not made part by part."
 _SHARED = ("missing", "min_group_size", "small_groups", "absent")

@@ -9,28 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b.certificate import PROVEN, between_groups
+from r2b._audit.opening import request_and_settings
+from r2b._constraints.families import Families
+from r2b._constraints.families.resolve import resolve
+from r2b._constraints.parity import Parity
+from r2b._data import Schema
+from r2b._data.probabilities import TOLERANCE
+from r2b._files.plain import as_text
+from r2b._labels.realised import realised
+from r2b._labels.rows import FairRows
+from r2b._solve.certificate import PROVEN, between_groups
 from r2b.cli.claims import Check, Verification, realised_check, stated_in_part
 from r2b.cli.recheck import FOLLOW, alike, codes_of, same, told
 from r2b.cli.record import Record
 from r2b.cli.stream_marks import RowMarks, numeric
 from r2b.cli.stream_repeats import repeats
-from r2b.families import Families
-from r2b.families.resolve import resolve
-from r2b.inputs import Schema
-from r2b.inputs.probabilities import TOLERANCE
-from r2b.parity import Parity
-from r2b.questions.opening import request_and_settings
-from r2b.scale.batch import Batch
-from r2b.scale.choice import Choice
-from r2b.scale.decode import Decode
-from r2b.scale.fair import FairTable
-from r2b.scale.files import FileSource
-from r2b.scale.relabel import Relabel
-from r2b.scale.tally import groups_of
-from r2b.solution.realised import realised
-from r2b.solution.rows import FairRows
-from r2b.tables.plain import as_text
+from r2b.engines.batch import Batch
+from r2b.engines.choice import Choice
+from r2b.engines.decode import Decode
+from r2b.engines.fair import FairTable
+from r2b.engines.files import FileSource
+from r2b.engines.relabel import Relabel
+from r2b.engines.tally import groups_of
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]

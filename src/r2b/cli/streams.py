@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+from r2b._constraints.families import Request
+from r2b._files import Table
+from r2b._files.formats import Format, format_named, format_of
+from r2b._files.reading import STANDARD
 from r2b.cli.selection import EMPTY, Selection
+from r2b.engines.files import FileSource
+from r2b.engines.files_text import plain_encoding
+from r2b.engines.tables import Scan
 from r2b.errors import ParameterError, RowsUnavailableError
-from r2b.families import Request
-from r2b.scale.files import FileSource
-from r2b.scale.files_text import plain_encoding
-from r2b.scale.scan import Scan
-from r2b.tables import Table
-from r2b.tables.formats import Format, format_named, format_of
-from r2b.tables.reading import STANDARD
 
 LARGE = 64 << 20
 _WHOLE = "Leave it out, or read one file into memory with --no-stream."
@@ -123,7 +123,7 @@ def open_stream(
 
 
 def columns_of(selection: Selection) -> dict[str, Any]:
-    """Give the columns as :meth:`r2b.scale.Scan.debias` takes them."""
+    """Give the columns as :meth:`r2b.engines.Scan.debias` takes them."""
     found: dict[str, Any] = {
         "label": selection.label if selection.label is not None else list(selection.label_columns),
         "sensitive_features": list(selection.sensitive),

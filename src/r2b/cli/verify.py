@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from r2b import FairLabels
+from r2b._files import read_table
 from r2b.cli import completing, options
 from r2b.cli.claims import Check, Verification, claim_lines, claim_of, insisted
 from r2b.cli.exits import DONE, NOT_REACHED
@@ -21,7 +22,6 @@ from r2b.cli.speaking import one_line, say, say_json
 from r2b.cli.stream_recheck import recheck_stream
 from r2b.cli.streams import open_stream
 from r2b.errors import FileFormatError, ParameterError, R2BError
-from r2b.tables import read_table
 
 
 @click.command("verify", short_help="Check fair labels from the data alone.")

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b.merge import Rows
+from r2b._constraints.parity import RangeBound
+from r2b._data.merge import Rows
 from r2b.methods.base import LabelMethod, checked_seed
 from r2b.methods.binary import Array, Floats, GroupedRows, answer, free_thresholds, pinned_thresholds
 from r2b.methods.rto import BinarySolver, Descent, at_least, box, one_of
-from r2b.parity import RangeBound
 
 Target = Literal["free", "population"]
 _Thresholds = Callable[[Floats], Floats]

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b._data import Dataset, Schema, read
+from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.groups import WHAT as GROUPS
+from r2b._data.groups import Groups
+from r2b._data.merge import Rows, merge
+from r2b._data.vocabulary import column_of
+from r2b._data.weights import WHAT as WEIGHTS
+from r2b._data.weights import read_weight, refuse_weightless_groups
 from r2b.errors import ParameterError, RowsUnavailableError
-from r2b.inputs import Dataset, Schema, read
-from r2b.inputs.agreement import refuse_lengths, refuse_other_index
-from r2b.inputs.groups import WHAT as GROUPS
-from r2b.inputs.groups import Groups
-from r2b.inputs.vocabulary import column_of
-from r2b.inputs.weights import WHAT as WEIGHTS
-from r2b.inputs.weights import read_weight, refuse_weightless_groups
-from r2b.merge import Rows, merge
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]

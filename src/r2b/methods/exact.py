@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from r2b._constraints.parity import Parity, RangeBound
+from r2b._data.merge import Rows
+from r2b._solve.oracle import MemoryOracle, respond
+from r2b._solve.problem import Problem
+from r2b._solve.solvers import Limits, Status, solve
 from r2b.errors import NotSolvedWarning
-from r2b.merge import Rows
 from r2b.methods.base import Array, Floats, LabelMethod
 from r2b.methods.rto import at_least
-from r2b.oracle import MemoryOracle, respond
-from r2b.parity import Parity, RangeBound
-from r2b.problem import Problem
-from r2b.solvers import Limits, Status, solve
 
 
 class Exact(LabelMethod):

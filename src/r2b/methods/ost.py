@@ -22,11 +22,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from r2b._constraints.parity import RangeBound
+from r2b._constraints.parity.epsilon import refuse_percentages
+from r2b._data.merge import Rows
 from r2b.errors import LengthError, ParameterError, ProbabilityError, WeightError
-from r2b.merge import Rows
 from r2b.methods.base import LabelMethod
-from r2b.parity import RangeBound
-from r2b.parity.epsilon import refuse_percentages
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,13 +12,13 @@ import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
+from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.arrival import Column, Frame, Matrix, recognise
+from r2b._data.groups import WHAT as GROUPS
+from r2b._data.groups import Groups, read_groups, read_known_groups
+from r2b._data.objects import family_of, is_missing
+from r2b._data.vocabulary import Vocabulary, plain_value, read_vocabulary
 from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, RowsUnavailableError, ShapeError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_index
-from r2b.inputs.arrival import Column, Frame, Matrix, recognise
-from r2b.inputs.groups import WHAT as GROUPS
-from r2b.inputs.groups import Groups, read_groups, read_known_groups
-from r2b.inputs.objects import family_of, is_missing
-from r2b.inputs.vocabulary import Vocabulary, plain_value, read_vocabulary
 from r2b.methods.base import checked_seed, read_weight_beside
 from r2b.methods.quantiles import Array, CategoryRepair, Floats, NumericRepair
 

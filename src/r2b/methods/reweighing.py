@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b._data import Dataset, Schema, read
+from r2b._data.merge import class_weights
+from r2b._data.vocabulary import plain_value
 from r2b.errors import RowsUnavailableError
-from r2b.inputs import Dataset, Schema, read
-from r2b.inputs.vocabulary import plain_value
-from r2b.merge import class_weights
-from r2b.metrics import means_of, parity_by_class_of_means
+from r2b.metrics.demographic import means_of, parity_by_class_of_means
 
 Floats = NDArray[np.float64]
 

@@ -15,16 +15,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from r2b._constraints.parity import RangeBound
+from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.arrival import Frame
+from r2b._data.groups import Groups, read_groups, read_known_groups
+from r2b._data.merge import Rows
+from r2b._data.probabilities import Wording, as_matrix
+from r2b._data.vocabulary import column_of
 from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_index
-from r2b.inputs.arrival import Frame
-from r2b.inputs.groups import Groups, read_groups, read_known_groups
-from r2b.inputs.probabilities import Wording, as_matrix
-from r2b.inputs.vocabulary import column_of
-from r2b.merge import Rows
 from r2b.methods.base import LabelMethod, checked_seed, read_weight_beside
 from r2b.methods.binary import Array, Floats, GroupedRows, answer, pinned_thresholds
-from r2b.parity import RangeBound
 
 ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]

@@ -10,24 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.auditing import Audit, audit
-from r2b.certificate import Certificate
+from r2b._audit import Audit, Frontier, audit
+from r2b._audit.opening import job_of
+from r2b._audit.tradeoff import fair_as_they_are, solved_along
+from r2b._constraints.families.doubts import doubts_of
+from r2b._data import Dataset
+from r2b._data.labels import read_labels
+from r2b._data.merge import class_weights
+from r2b._data.vocabulary import plain_value
+from r2b._labels import FairLabels
+from r2b._labels.realised import Realised
+from r2b._labels.task import Job
+from r2b._labels.text import mean_changes, means_of, only_categories
+from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
-from r2b.families.doubts import doubts_of
-from r2b.inputs import Dataset
-from r2b.inputs.labels import read_labels
-from r2b.inputs.vocabulary import plain_value
-from r2b.intervals import effective_size
-from r2b.job import Job
-from r2b.merge import class_weights
-from r2b.questions import Frontier
-from r2b.questions.frontier import fair_as_they_are, solved_along
-from r2b.questions.opening import job_of
+from r2b.metrics.intervals import effective_size
 from r2b.report.flows import flows_of
 from r2b.report.limits import limits_of
-from r2b.solution import FairLabels
-from r2b.solution.realised import Realised
-from r2b.solution.text import mean_changes, means_of, only_categories
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +70,7 @@ def gather(
     frontier_points : int
         Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
     n_permutations, n_boot, level, random_state, clusters
-        As for :func:`r2b.auditing.audit`. The same input and random_state give the same facts: there is no date in them.
+        As for :func:`r2b._audit.audit`. The same input and random_state give the same facts: there is no date in them.
     leaving : tuple (str, Realised), optional
         The form in which labels left, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
     **options
@@ -197,7 +196,7 @@ def facts_of(
     Examples
     --------
     >>> import r2b
-    >>> from r2b.auditing import audit
+    >>> from r2b._audit import audit
     >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
     >>> facts = facts_of(audit(y, sensitive_features=sex), r2b.debias(y, sensitive_features=sex, epsilon=0.1))
     >>> facts["cost"], facts["change"]["status"]

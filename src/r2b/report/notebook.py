@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from r2b.inputs.vocabulary import plain_value
+from r2b._data.vocabulary import plain_value
+from r2b._labels.text import mean_changes, means_of, only_categories
 from r2b.report import svg, views, words
 from r2b.report.html import environment, source
-from r2b.solution.text import mean_changes, means_of, only_categories
 
 if TYPE_CHECKING:
-    from r2b.auditing import Audit
-    from r2b.questions import Comparison, Frontier
-    from r2b.solution import FairLabels
+    from r2b._audit import Audit, Comparison, Frontier
+    from r2b._labels import FairLabels
 
 _SHOWN = 10
 
@@ -60,7 +59,7 @@ def audit_html(found: Audit) -> str:
 
     Examples
     --------
-    >>> from r2b.auditing import audit
+    >>> from r2b._audit import audit
     >>> found = audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
     >>> "4 rows" in audit_html(found)
     True

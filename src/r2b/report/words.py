@@ -6,10 +6,10 @@ import math
 import re
 from typing import Any
 
-from r2b.certificate import PROVEN
-from r2b.chance import format_p_value
-from r2b.families.doubts import FEWEST
-from r2b.inputs.names import directions_kept, directions_shown
+from r2b._constraints.families.doubts import FEWEST
+from r2b._data.names import directions_kept, directions_shown
+from r2b._solve.certificate import PROVEN
+from r2b.metrics.chance import format_p_value
 
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"

@@ -12,9 +12,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from r2b._data.agreement import refuse_other_index, row_labels
+from r2b._labels import FairLabels
+from r2b._labels.forms.sampling import sample_rows
 from r2b.errors import ParameterError
-from r2b.inputs.agreement import refuse_other_index, row_labels
-from r2b.outputs.sampling import sample_rows
 from r2b.sklearn.labels import (
     check_same_rows,
     checked_labels,
@@ -31,7 +32,6 @@ from r2b.sklearn.prediction_parity import PredictionParity, check_validation, me
 from r2b.sklearn.probabilities import gives_probabilities, most_probable, probabilities_of, scores_of
 from r2b.sklearn.strategies import Array, batch_rows, chosen_rows
 from r2b.sklearn.training import fresh_learner, train, train_further
-from r2b.solution import FairLabels
 
 
 def _learns_in_batches(self: Any) -> bool:
@@ -116,7 +116,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     >>> y = np.where(X[:, 0] + (sex == "m") + rng.normal(size=4000) > 0.5, "yes", "no")
     >>> model = ParityClassifier(LogisticRegression()).fit(X[:2000], y[:2000], sensitive_features=sex[:2000])
     >>> plain = LogisticRegression().fit(X[:2000], y[:2000])
-    >>> from r2b.metrics import demographic_parity
+    >>> from r2b.metrics.demographic import demographic_parity
     >>> before = demographic_parity(plain.predict_proba(X[2000:]), sensitive_features=sex[2000:])
     >>> model.parity_report(X[2000:], sensitive_features=sex[2000:]).probability < before / 5
     True
@@ -366,7 +366,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         X : array, sparse matrix or frame
             Rows that the model was not trained on.
         sensitive_features, sample_weight
-            As for :func:`r2b.metrics.demographic_parity`.
+            As for :func:`r2b.metrics.demographic.demographic_parity`.
         y : array-like of shape (n,), optional
             True classes, for the accuracy.
         n_permutations : int

@@ -9,12 +9,12 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
-from r2b.api import lives_on_a_device
+from r2b._data.agreement import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.vocabulary import column_of, plain_value
+from r2b._data.weights import read_weight
+from r2b._labels import FairLabels
+from r2b.engines.memory import lives_on_a_device
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
-from r2b.inputs.vocabulary import column_of, plain_value
-from r2b.inputs.weights import read_weight
-from r2b.solution import FairLabels
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from r2b.api import debias
+from r2b._labels import FairLabels
+from r2b.engines.memory import debias
 from r2b.errors import ParameterError
-from r2b.solution import FairLabels
 
 DATA = ("y", "sensitive_features", "control_features", "sample_weight")
 """Arguments of ``debias`` that speak of rows: the estimators take them in ``fit``."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from r2b.chance import SamplingLevel, format_p_value, sampling_level
+from r2b._data.agreement import refuse_lengths, refuse_other_index, row_labels
 from r2b.errors import ParameterError, ShapeError
-from r2b.inputs.agreement import refuse_lengths, refuse_other_index, row_labels
-from r2b.metrics import demographic_parity
+from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
+from r2b.metrics.demographic import demographic_parity
 from r2b.sklearn.labels import weight_column
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -69,7 +69,7 @@ def measure(
     probabilities : ndarray of shape (n, L), optional
     predicted : ndarray of shape (n,)
     sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity`.
+        As for :func:`r2b.metrics.demographic.demographic_parity`.
     y : array-like of shape (n,), optional
         True classes, for the accuracy.
     n_permutations : int

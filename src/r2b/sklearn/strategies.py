@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from r2b._labels import FairLabels
+from r2b._labels.alignment import take_rows
 from r2b.sklearn.labels import class_order, n_rows_of, weight_column
 from r2b.sklearn.learners import Choice, Strategy, choose
-from r2b.solution import FairLabels
-from r2b.solution.alignment import take_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -61,7 +61,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
     >>> scores, tune = np.column_stack([1 - p, p]), rng.random(4000) < 0.5
     >>> post = R2B(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
     >>> fair = post.transform(scores[~tune], sensitive_features=sex[~tune])
-    >>> from r2b.metrics import demographic_parity
+    >>> from r2b.metrics.demographic import demographic_parity
     >>> before = demographic_parity(scores[~tune], sensitive_features=sex[~tune])
     >>> demographic_parity(fair, sensitive_features=sex[~tune]) < before / 10
     True

@@ -1,0 +1,40 @@
+"""Parity of the training labels by ADMM round, for five tolerances: the paper's figure on convergence.
+
+Only labels and groups matter, so the paper's 36 panels are 9: classes and rows per class of the synthetic data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from experiments.experiment import Configuration, Experiment, Row
+from experiments.labelling import sampled_parity
+from experiments.rounds_page import ROUNDS, figures, section
+from experiments.synthetic import CLASSES, PER_CLASS, biased_groups
+from r2b.methods import R2B
+
+EPSILONS: Final = (0.0, 0.025, 0.05, 0.075, 0.10)
+
+
+def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
+    """Run Algorithm 1 once and note the parity that it would return after so many rounds; round 0 is the data."""
+    n_classes = configuration["classes"]
+    y = np.repeat(np.arange(n_classes), configuration["per_class"])
+    groups = biased_groups(y, np.random.default_rng([seed, n_classes, configuration["per_class"]]))
+    history = R2B(configuration["epsilon"], max_rounds=max(ROUNDS)).fit(y, sensitive_features=groups).history_
+    parities = {f"round_{t}": history[t - 1].parity if t else sampled_parity(y, groups, n_classes) for t in ROUNDS}
+    return parities
+
+
+def configurations(quick: bool) -> list[Configuration]:
+    """Nine samples and five tolerances; two small samples in the small setting."""
+    classes, sizes = ((4, 16), (1_000,)) if quick else (CLASSES, PER_CLASS)
+    return [{"classes": c, "per_class": n, "epsilon": epsilon} for c in classes for n in sizes for epsilon in EPSILONS]
+
+
+EXPERIMENT: Final = Experiment(
+    name="rounds", title="Rounds of Algorithm 1", configurations=configurations, run=run, section=section, figures=figures
+)

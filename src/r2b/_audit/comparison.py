@@ -1,0 +1,137 @@
+"""How bounds compare on the same data: what each costs, and whether it also does what the others ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._audit.opening import job_of
+from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._data import Dataset
+from r2b._data.names import written
+from r2b._labels import FairLabels, means_by_cell
+from r2b._solve.certificate import PROVEN
+from r2b.errors import ParameterError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Optima under several bounds.
+
+    Attributes
+    ----------
+    labels : dict of str to FairLabels
+        The optimum under each choice.
+    violation : ndarray of shape (n, n)
+        How far the optimum of one choice (row) lies outside what another asks (column), in units of means; 0 where it meets it.
+    """
+
+    labels: dict[str, FairLabels]
+    violation: Floats
+
+    @property
+    def names(self) -> list[str]:
+        """The choices, in the order given."""
+        return list(self.labels)
+
+    def meets(self, name: str, other: str) -> bool:
+        """Tell whether the optimum of one choice also does what another asks."""
+        for each in (name, other):
+            if each not in self.labels:
+                named = ", ".join(map(repr, self.names))
+                raise ParameterError(f"There is no choice called {each!r}.", remedy=f"Name one of {named}.", name=each)
+        return bool(self.violation[self.names.index(name), self.names.index(other)] <= PROVEN)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(map(repr, self.names))}>"
+
+    def _repr_html_(self) -> str:
+        from r2b.report.notebook import comparison_html
+
+        return comparison_html(self)
+
+    def __str__(self) -> str:
+        shown = {name: written(name) for name in self.names}
+        width = max(map(len, shown.values()))
+        lines = [f"{'':{width}}    parity  squared distance  expected changes  proven  also meets"]
+        for name, fair in self.labels.items():
+            proof, others = fair.certificate, [other for other in self.names if other != name and self.meets(name, other)]
+            share, proven = f"{100 * proof.expected_changes:.2f} %", "yes" if fair.status.ok else "no"
+            also = ", ".join(shown[other] for other in others) or "none"
+            lines.append(f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}")
+        return "\n".join(lines)
+
+
+def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[str, Any]], **options: Any) -> Comparison:
+    """Solve for several bounds on the same data.
+
+    Parameters
+    ----------
+    y, sensitive_features
+        As for :func:`r2b.debias`.
+    choices : mapping of str to mapping
+        For each choice a name and its options of :func:`r2b.debias`, such as ``{"bound": "ratio", "epsilon": 0.2}``. They may have
+        sensitive and control features of their own: parity by sex, say, and whether it also brings parity by race.
+    **options
+        Options of :func:`r2b.debias` that all choices share.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ParameterError
+        No choices, two of one name, or an option that does not exist.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+    >>> choices = {"tenth": {"epsilon": 0.1}, "four fifths": {"bound": "ratio", "epsilon": 0.2}}
+    >>> found = r2b.compare(y, sensitive_features=sex, choices=choices)
+    >>> found.meets("four fifths", "tenth"), found.meets("tenth", "four fifths")
+    (True, False)
+    """
+    if not isinstance(choices, Mapping) or not choices:
+        raise ParameterError(
+            f"choices is {choices!r}.",
+            remedy="Name at least one, such as {'strict': {'epsilon': 0.0}, 'four fifths': {'bound': 'ratio', 'epsilon': 0.2}}.",
+            choices=choices,
+        )
+    for name, choice in choices.items():
+        if not isinstance(choice, Mapping):
+            raise ParameterError(
+                f"The choice {name!r} is {choice!r}.", remedy=f"Name its options: {{{name!r}: {{'epsilon': 0.01}}}}.", choice=choice
+            )
+    if len({str(name) for name in choices}) < len(choices):  # 1 and "1" are two keys and one name
+        raise ParameterError(
+            f"Two of the choices {', '.join(map(repr, choices))} have one name.",
+            remedy="Give every choice a name of its own, as text.",
+            choices=list(choices),
+        )
+    jobs = {str(name): job_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
+    warn_of_doubts(*jobs.values())
+    labels = {name: job.solve(stacklevel=3) for name, job in jobs.items()}
+    violation = np.zeros((len(jobs), len(jobs)))
+    for row, (name, job) in enumerate(jobs.items()):
+        own = job.cell_means(labels[name])
+        for column, other in enumerate(jobs.values()):
+            cells = own if _same_cells(job.dataset, other.dataset) else means_by_cell(other.dataset, labels[name])
+            violation[row, column] = other.parity.violation(other.parity.means(cells))
+    violation.flags.writeable = False
+    return Comparison(labels, violation)
+
+
+def _same_cells(one: Dataset, other: Dataset) -> bool:
+    """Tell whether the rows of two readings of a table are in the same cells, with the same weights."""
+    if one.n_groups != other.n_groups or (one.weight is None) != (other.weight is None):
+        return False
+    weighted = one.weight is None or other.weight is None or np.array_equal(one.weight, other.weight)
+    return weighted and np.array_equal(one.groups.codes, other.groups.codes)

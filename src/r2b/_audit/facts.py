@@ -1,0 +1,306 @@
+"""What an audit found: plain facts, frozen; every rendering is made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from math import isfinite
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._audit.differences import SAME, SMALL, Chance, Difference, RankedGroup
+from r2b._constraints.families import Absent
+from r2b._constraints.parity.epsilon import refuse_percentages
+from r2b._data.vocabulary import plain_value
+from r2b.errors import ParameterError
+from r2b.metrics.intervals import Interval
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_ROUNDING = 1e-12  # a parity of exactly epsilon comes out a few rounding errors above or below it
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyAudit:
+    """Parity of one family of groups.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"sex x race"``, with the stratum after a bar; ``""`` for one column without a name.
+    kind : {"groups", "membership"}
+        Whether rows belong to a group or to several in probability.
+    classes : ndarray of shape (n_classes,)
+    groups : tuple of str, of length n_groups
+    rows : ndarray of shape (n_groups,)
+        Number of rows; for memberships the expected one.
+    share : ndarray of shape (n_groups,)
+        Weight of each group; adds up to 1.
+    means : ndarray of shape (n_groups, n_classes)
+    overall : ndarray of shape (n_classes,)
+        Mean over all rows of the family.
+    chance : Chance or None
+        Of the parity; None without permutations.
+    interval : Interval or None
+        Of the parity of the population that the rows were drawn from, right for small groups too; None without resamples, and where groups
+        (or different rows of memberships) x classes are more than 65,536.
+    left_out : int
+        Rows of the table, or of the stratum, whose group is not known and which the family does not count.
+    levels : ndarray of shape (n_groups,) or None
+        What chance explains of each group's distance from the whole family, as ``RankedGroup.level``.
+    """
+
+    name: str
+    kind: Literal["groups", "membership"]
+    classes: Array
+    groups: tuple[str, ...]
+    rows: Floats
+    share: Floats
+    means: Floats
+    overall: Floats
+    chance: Chance | None
+    interval: Interval | None
+    left_out: int
+    levels: Floats | None = None
+
+    @property
+    def parity(self) -> float:
+        """The largest difference between the means of two groups over all classes: eq. (2) of the paper."""
+        return float(self.parity_by_class.max())
+
+    @cached_property
+    def parity_by_class(self) -> Floats:
+        """For each class the largest difference between the means of two groups, of shape (n_classes,)."""
+        return np.asarray(self.means.max(axis=0) - self.means.min(axis=0))
+
+    @cached_property
+    def to_overall_by_class(self) -> Floats:
+        """For each class the largest distance of a group's mean from that of all rows, of shape (n_classes,)."""
+        return np.asarray(np.abs(self.means - self.overall).max(axis=0))
+
+    @cached_property
+    def ratio_by_class(self) -> Floats:
+        """For each class the smallest mean over the largest, of shape (n_classes,); NaN where no row has the class.
+
+        The four-fifths rule asks for 0.8.
+        """
+        top = self.means.max(axis=0)
+        return np.asarray(np.divide(self.means.min(axis=0), top, out=np.full(len(top), np.nan), where=top > 0))
+
+    @property
+    def to_overall(self) -> float:
+        """The largest distance of a group's mean from that of all rows."""
+        return float(self.to_overall_by_class.max())
+
+    @property
+    def ratio(self) -> float:
+        """The smallest ratio over the classes."""
+        return float(np.nanmin(self.ratio_by_class))
+
+    def difference(self, place: int) -> Difference:
+        """Name the groups that differ most in a class, given by its place."""
+        column = self.means[:, place]
+        return self._between(int(column.argmax()), int(column.argmin()), place)
+
+    def _between(self, high: int, low: int, place: int) -> Difference:
+        names, means = (self.groups[high], self.groups[low]), (float(self.means[high, place]), float(self.means[low, place]))
+        rows = float(self.rows[high]), float(self.rows[low])
+        level = None if self.levels is None else float(self.levels[high] + self.levels[low]) if high != low else 0.0
+        return Difference(self.name, plain_value(self.classes[place]), names, means, means[0] - means[1], rows, level)
+
+    @property
+    def largest(self) -> Difference:
+        """The class and the two groups that make the parity."""
+        return self.difference(int(self.parity_by_class.argmax()))
+
+    @cached_property
+    def worst(self) -> Difference | None:
+        """The difference that is farthest beyond what chance explains of it, or None; without permutations the largest.
+
+        Two groups differ beyond chance where their means, each give or take what chance explains of it, do not meet. Groups of fewer than
+        10 rows that are within chance by themselves are not considered.
+        """
+        if self.levels is None:
+            return self.largest
+        within = np.abs(self.means - self.overall).max(axis=1) <= self.levels + SAME
+        considered = np.flatnonzero(~(within & (self.rows < SMALL)))
+        if not len(considered):
+            return None
+        lower, upper = (self.means[considered] + sign * self.levels[considered, None] for sign in (-1.0, 1.0))
+        place = int((lower.max(axis=0) - upper.min(axis=0)).argmax())
+        high, low = considered[lower[:, place].argmax()], considered[upper[:, place].argmin()]
+        found = self._between(int(high), int(low), place)
+        return found if found.beyond_chance else None
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousAudit:
+    """How much of the labels a continuous attribute explains.
+
+    Attributes
+    ----------
+    name : str
+    classes : ndarray of shape (n_classes,)
+    explained_by_class : ndarray of shape (n_classes,)
+        Share of the variance of each class that functions of the attribute explain, from 0 to 1.
+    functions : tuple of str
+        Those that were looked at.
+    rows : int
+    chance : Chance or None
+        Of the largest share; None without permutations.
+    interval : Interval or None
+        Of the largest share, by bootstrap; None without resamples, and where values x classes are more than 65,536.
+    left_out : int
+        Rows of the table, or of the stratum, without a value.
+    """
+
+    name: str
+    classes: Array
+    explained_by_class: Floats
+    functions: tuple[str, ...]
+    rows: int
+    chance: Chance | None
+    interval: Interval | None
+    left_out: int
+
+    @property
+    def explained(self) -> float:
+        """The largest share over the classes."""
+        return float(self.explained_by_class.max())
+
+    @property
+    def class_name(self) -> Any:
+        """The class that the attribute explains most of."""
+        return plain_value(self.classes[int(self.explained_by_class.argmax())])
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What :func:`r2b.audit` found. ``print`` gives a readable account, :meth:`to_json` all facts.
+
+    Attributes
+    ----------
+    n_rows : int
+    classes : ndarray of shape (n_classes,)
+    overall : ndarray of shape (n_classes,)
+        Mean label of the table.
+    families : tuple of FamilyAudit
+    continuous : tuple of ContinuousAudit
+    ranked : tuple of RankedGroup
+        Groups of all families: first those beyond what chance explains for their size, then the others, each by falling deviation. Small
+        groups deviate by chance alone and do not come first for that.
+    absent : tuple of Absent
+        Groups that a stratum of the control features does not have.
+    left_out : float
+        Share of the weight that no family counts.
+    level : float
+        Of the intervals.
+    n_permutations, n_boot, random_state : int
+    clusters : int or None
+        How many clusters of rows there are; None where every row was taken as independent of all others.
+
+    Examples
+    --------
+    >>> from r2b._audit import audit
+    >>> found = audit(["a", "b", "b", "b", "a", "a"], sensitive_features={"sex": ["f", "f", "f", "m", "m", "m"]}, n_boot=0)
+    >>> round(found.largest.value, 3), found.largest.groups, [each.family for each in found.exceeds(0.1)]
+    (0.333, ('m', 'f'), ['sex', 'sex'])
+    """
+
+    n_rows: int
+    classes: Array
+    overall: Floats
+    families: tuple[FamilyAudit, ...]
+    continuous: tuple[ContinuousAudit, ...]
+    ranked: tuple[RankedGroup, ...]
+    absent: tuple[Absent, ...]
+    left_out: float
+    level: float
+    n_permutations: int
+    n_boot: int
+    random_state: int
+    clusters: int | None = None
+
+    def __repr__(self) -> str:
+        worst = "" if self.largest is None else f", parity {self.largest.value:.4f}"
+        n_families = len(self.families) + len(self.continuous)
+        return f"<Audit: {self.n_rows:,} rows, {n_families} {'family' if n_families == 1 else 'families'}{worst}>"
+
+    def _repr_html_(self) -> str:
+        from r2b.report.notebook import audit_html
+
+        return audit_html(self)
+
+    def __str__(self) -> str:
+        from r2b._audit.text import account
+
+        return account(self)
+
+    @property
+    def largest(self) -> Difference | None:
+        """The largest difference between two groups of a family in any class, whatever explains it; None where no attribute has groups."""
+        return max((family.largest for family in self.families), key=lambda each: each.value, default=None)
+
+    @property
+    def worst(self) -> Difference | None:
+        """The difference between two groups that is farthest beyond what chance explains of it; None where none is.
+
+        Without permutations, or with fewer than 19, nothing is known of chance, and it is the largest difference.
+        """
+        found = [each for family in self.families if (each := family.worst) is not None]
+        return max(found, key=lambda each: each.excess, default=None)
+
+    @property
+    def small(self) -> tuple[tuple[str, str, float], ...]:
+        """Family, name and rows of every group of fewer than 10 rows, the smallest first."""
+        each = {(f.name, group, float(rows)) for f in self.families for group, rows in zip(f.groups, f.rows, strict=True) if rows < SMALL}
+        return tuple(sorted(each, key=lambda one: (one[2], one[0], one[1])))
+
+    def exceeds(self, epsilon: float) -> tuple[Difference, ...]:
+        """List every family and class whose parity is larger than epsilon, the largest first; empty where none is.
+
+        Parameters
+        ----------
+        epsilon : float
+
+        Raises
+        ------
+        ParameterError
+            Epsilon is not a number of 0 or more.
+        """
+        if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not float(epsilon) >= 0:
+            raise ParameterError(f"epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more, such as 0.05.", epsilon=epsilon)
+        refuse_percentages("epsilon", epsilon, 1.0)
+        each = (family.difference(k) for family in self.families for k in range(len(self.classes)))
+        return tuple(sorted((one for one in each if one.value > float(epsilon) + _ROUNDING), key=lambda one: -one.value))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all facts as plain values that strict JSON can hold; what is not a number is None."""
+        stored: dict[str, Any] = _plain(self)
+        for family, facts in zip(self.families, stored["families"], strict=True):
+            for name in ("parity", "parity_by_class", "to_overall", "to_overall_by_class", "ratio", "ratio_by_class", "largest", "worst"):
+                facts[name] = _plain(getattr(family, name))
+        for attribute, facts in zip(self.continuous, stored["continuous"], strict=True):
+            facts["explained"], facts["class_name"] = _plain(attribute.explained), _plain(attribute.class_name)
+        for group, facts in zip(self.ranked, stored["ranked"], strict=True):
+            facts["beyond_chance"], facts["small"] = group.beyond_chance, group.small
+        stored["worst"], stored["largest"], stored["small"] = _plain(self.worst), _plain(self.largest), _plain(self.small)
+        stored["p_value_floor"] = 1 / (1 + self.n_permutations) if self.n_permutations else None
+        return stored
+
+
+def _plain(fact: Any) -> Any:
+    if isinstance(fact, np.ndarray):
+        return [_plain(value) for value in fact]
+    if isinstance(fact, (tuple, list)):
+        return [_plain(value) for value in fact]
+    if hasattr(fact, "__dataclass_fields__"):
+        return {field.name: _plain(getattr(fact, field.name)) for field in fields(fact)}
+    value = plain_value(fact)
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

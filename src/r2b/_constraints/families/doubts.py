@@ -1,0 +1,199 @@
+"""Data that can be solved and are rarely meant so: one group, groups of decimal numbers, tiny groups, placeholders, values that look alike.
+
+Nothing is repaired here: what was found is named, in one warning per call.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.families.fitted import Families, Moments
+from r2b._constraints.parity import TargetBound
+from r2b._data import Schema
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.groups import Groups
+from r2b._data.names import written
+from r2b._data.vocabulary import plain_value
+from r2b.errors import DataWarning
+
+FEWEST = 10
+"""Rows below which a group is doubtful: its means move by a tenth and more with every row."""
+
+_MOST_DECIMALS = 10  # different decimal numbers in a column that may still be categories, such as doses
+_SHOWN = 5
+_UNKNOWN = frozenset(
+    {"?", "??", "-", "--", ".", "", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "unk", "unknown", "missing", "no data"}
+    | {"not known", "not available", "not specified", "unspecified", "undefined"}
+)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One thing that was found.
+
+    Attributes
+    ----------
+    kind : str
+        "one group", "decimal numbers", "small groups", "placeholders" or "look alike".
+    column : str
+        The column, or the family of groups.
+    values : tuple
+        The values or groups in question.
+    problem, remedy : str
+        In sentences.
+    """
+
+    kind: str
+    column: str
+    values: tuple[Any, ...]
+    problem: str
+    remedy: str
+
+
+def doubts_of(groups: Groups, families: Families, classes: Sequence[Any] = ()) -> tuple[Doubt, ...]:
+    """List what is doubtful about the groups and classes of a table.
+
+    Parameters
+    ----------
+    groups : Groups
+    families : Families
+        Settled on these groups; groups that were merged or left out are not looked at.
+    classes : sequence, optional
+        Names of the classes.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b"] * 20, sensitive_features={"sex": ["m", "m", "M", "?"] * 10})
+    >>> [(doubt.kind, doubt.values) for doubt in doubts_of(fair.dataset.groups, fair.families)]
+    [('placeholders', ('?',)), ('look alike', ('M', 'm'))]
+    """
+    found = [*_of_families(groups, families)]
+    for name, vocabulary, kind in zip(groups.columns, groups.vocabularies, groups.kinds, strict=True):
+        if kind == CATEGORICAL:
+            found += _of_values(f"The column {name!r}" if name else "The sensitive column", name, vocabulary.values.tolist())
+    found += _of_names("The label", "y", list(classes), _UNKNOWN - {"none"})
+    return tuple(found)
+
+
+class Settled(Protocol):
+    """A table whose families are settled."""
+
+    @property
+    def groups(self) -> Groups:
+        """The cells, with the rows of each."""
+        ...
+
+    @property
+    def families(self) -> Families:
+        """What is asked of them."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """The classes."""
+        ...
+
+
+def warn_of_doubts(*tables: Settled) -> None:
+    """Issue one warning about all that is doubtful in the tables of a call, at the line that called r2b; none where nothing is."""
+    found = (doubt for table in tables for doubt in doubts_of(table.groups, table.families, table.schema.classes.values.tolist()))
+    doubts = tuple(dict.fromkeys(found))
+    if doubts:
+        problems, remedies = (" ".join(dict.fromkeys(getattr(doubt, part) for doubt in doubts)) for part in ("problem", "remedy"))
+        warnings.warn(DataWarning(problems, remedy=remedies, doubts=doubts), stacklevel=_level_of_caller())
+
+
+def lookalikes(values: Iterable[Any]) -> list[list[str]]:
+    """Give the texts that differ in blanks or capitals alone, put together.
+
+    Examples
+    --------
+    >>> lookalikes(["f", "m", "f ", "F", "x y", "x  y", None, 1])
+    [['F', 'f', 'f '], ['x  y', 'x y']]
+    """
+    seen: dict[str, set[str]] = {}
+    for value in values:
+        if isinstance(value, str):
+            seen.setdefault(" ".join(value.split()).casefold(), set()).add(value)
+    return [sorted(texts) for texts in seen.values() if len(texts) > 1]
+
+
+def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
+    alone, small = [], []
+    for member, counting in zip(families.members, families.counting, strict=True):
+        if isinstance(counting, Moments):
+            continue
+        names = [plain_value(name) for name in families.names[member.groups]]
+        if len(names) == 1 and not isinstance(member.bound, TargetBound):
+            alone.append((member.name, names[0]))
+        rows = groups.counts if families.by_cell else _rows_of(counting.design(groups), groups)
+        small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]
+    if alone:
+        listed = _listed(f"{written(group)!r}" for _, group in alone)
+        problem = f"There is one group only, {listed}, so that every label is in parity with nothing to compare."
+        yield Doubt("one group", alone[0][0], tuple(group for _, group in alone), problem, "Check that the right column was passed.")
+    if small:
+        small.sort(key=lambda each: each[0])
+        listed = _listed(f"{written(name)!r} ({rows:g})" for rows, name in small)
+        many = f"{len(small):,} groups have" if len(small) > 1 else "One group has"
+        problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {listed}."
+        remedy = f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
+        yield Doubt("small groups", families.members[0].name, tuple(name for _, name in small), problem, remedy)
+
+
+def _rows_of(design: NDArray[np.float64], groups: Groups) -> NDArray[np.float64]:
+    return np.asarray(groups.counts @ design, dtype=np.float64)
+
+
+def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
+    decimals = _decimals(values)
+    if decimals:
+        shown = _listed(repr(value) for value in decimals)
+        problem = f"{where} holds {len(values):,} different numbers, such as {shown}, each a group of its own."
+        yield Doubt("decimal numbers", name, tuple(decimals), problem, "Pass it as r2b.Continuous(column), or cut it into intervals.")
+    yield from _of_names(where, name, values, _UNKNOWN)
+
+
+def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str]) -> Iterator[Doubt]:
+    placeholders = [value for value in values if isinstance(value, str) and value.strip().casefold() in unknown]
+    if placeholders:
+        problem = f"{where} holds {_listed(map(repr, placeholders))}, which is taken as a value like any other."
+        remedy = "Where that stands for a value that is not known, make it missing and pass missing='group' or missing='exclude'."
+        yield Doubt("placeholders", name, tuple(placeholders), problem, remedy)
+    for alike in lookalikes(values):
+        shown = " and ".join(repr(written(value)) for value in alike[:_SHOWN])
+        problem = f"{where} holds {shown}, which differ in blanks or capitals alone and are taken as different."
+        yield Doubt("look alike", name, tuple(alike), problem, "Write one value in one way.")
+
+
+def _decimals(values: list[Any]) -> list[Any]:
+    """Give some of the decimal numbers in a column of numbers, written as text or not; none where they may well be categories."""
+    if len(values) <= _MOST_DECIMALS:
+        return []
+    try:
+        numbers = [float(value) for value in values if not isinstance(value, bool)]
+    except (TypeError, ValueError):
+        return []
+    found = [value for value, number in zip(values, numbers, strict=False) if np.isfinite(number) and not number.is_integer()]
+    return found[:_SHOWN] if len(numbers) == len(values) else []
+
+
+def _listed(texts: Iterable[str]) -> str:
+    every = list(texts)
+    return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else "")
+
+
+def _level_of_caller() -> int:
+    """Count the frames up to the one that called r2b, for the line that a warning names."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "r2b":
+        frame, level = frame.f_back, level + 1
+    return level

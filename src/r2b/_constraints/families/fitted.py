@@ -1,0 +1,396 @@
+"""Families once they are settled: which cell counts how much in which group, for the fitted rows and for new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity import Bound, Member, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
+from r2b._data.basis import Basis
+from r2b._data.groups import WHAT, Groups
+from r2b._data.integers import cross
+from r2b._data.layout import Layout
+from r2b._data.mixtures import Mixtures
+from r2b.errors import UnseenError
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+Key = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A group that a stratum of the control features does not have; the stratum does without it.
+
+    Attributes
+    ----------
+    family, stratum, group : str
+    """
+
+    family: str
+    stratum: str
+    group: str
+
+
+class Counting(Protocol):
+    """How one family counts cells."""
+
+    def design(self, cells: Layout) -> Floats:
+        """Give the part of each cell in each group of the family, of shape (n_cells, n_groups)."""
+        ...
+
+    def shifts(self, cells: Layout, prices: Floats) -> Floats:
+        """Give what the prices of the family's groups add up to for each cell."""
+        ...
+
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells the family counts."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stratum:
+    """The rows that a family looks at: those with given values of the control features.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Places of the control columns; empty where there are none and all rows count.
+    codes : tuple of int
+    """
+
+    columns: Key = ()
+    codes: Key = ()
+
+    def of(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells belong to it."""
+        if not self.columns:
+            return np.ones(cells.n_groups, dtype=bool)
+        return np.asarray((cells.table[:, list(self.columns)] == np.array(self.codes, dtype=np.int64)).all(axis=1))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        return {"control_columns": list(self.columns), "control_codes": list(self.codes)}
+
+
+def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
+    """Give the crossings of some columns that cells have, in order, and which of them each cell has: cells can be as many as rows."""
+    several = list(columns)
+    codes, table = cross([cells.table[:, column] for column in several], [cells.vocabularies[column].n_codes for column in several])
+    return codes, [tuple(row) for row in table.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings:
+    """A family of groups: the crossings of some columns, each in one group or, where values are missing, in none.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Places of the columns in the table of cells.
+    place : dict
+        Codes of the columns to the number of the group; -1 for rows left out.
+    n_groups : int
+    stratum : Stratum
+    """
+
+    columns: Key
+    place: dict[Key, int]
+    n_groups: int
+    stratum: Stratum
+
+    def design(self, cells: Layout) -> Floats:
+        """Give the part of each cell in each group: 1 or 0."""
+        places = self._places(cells)
+        counted = np.zeros((len(places), self.n_groups))
+        there = np.flatnonzero(places >= 0)
+        counted[there, places[there]] = 1.0
+        return counted
+
+    def shifts(self, cells: Layout, prices: Floats) -> Floats:
+        """Give the prices of the group that each cell is in."""
+        # Looked up, not multiplied: groups can be as many as cells.
+        return np.concatenate([prices, np.zeros((1, prices.shape[1]))])[self._places(cells)]
+
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells are in a group."""
+        return self._places(cells) >= 0
+
+    def _places(self, cells: Layout) -> NDArray[np.int64]:
+        codes, keys = crossings_of(cells, self.columns)
+        found = np.array([self.place.get(key, -2) for key in keys], dtype=np.int64)
+        places = np.where(self.stratum.of(cells), found[codes], -1)
+        unseen = places == -2
+        if unseen.any():
+            _refuse_unseen(cells, unseen)
+        return places
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        place = [[list(key), group] for key, group in self.place.items()]
+        return {"kind": "crossings", "columns": list(self.columns), "place": place, "n_groups": self.n_groups, **self.stratum.to_json()}
+
+
+def _refuse_unseen(cells: Layout, unseen: NDArray[np.bool_]) -> None:
+    assert isinstance(cells, Groups)  # only new rows can be of a crossing that was not fitted
+    here = np.flatnonzero(unseen & (cells.counts > 0))
+    rows = [(cells.first_row(int(cell)), int(cell)) for cell in here]
+    (row, cell), count = min(rows), cells.rows_of(unseen)
+    name = str(cells.names[cell])
+    raise UnseenError(
+        f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was.",
+        remedy=f"Drop such rows ({count} in all), or fit again on data that has this group.",
+        column=WHAT,
+        row=row,
+        value=name,
+        count=count,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A family of uncertain groups: each cell counts by its probability of belonging.
+
+    Attributes
+    ----------
+    column : int
+    stratum : Stratum
+    """
+
+    column: int
+    stratum: Stratum
+
+    def design(self, cells: Layout) -> Floats:
+        """Give the part of each cell in each group: its probability."""
+        mixtures = cells.vocabularies[self.column]
+        assert isinstance(mixtures, Mixtures)
+        codes = cells.table[:, self.column]
+        # Where every mixture is a cell they need not be copied, however many there are.
+        in_place = len(codes) == len(mixtures.matrix) and bool((codes[1:] > codes[:-1]).all())
+        matrix = mixtures.matrix if in_place else mixtures.matrix[codes]
+        inside = self.stratum.of(cells)
+        return np.asarray(matrix if inside.all() else matrix * inside[:, None], dtype=np.float64)
+
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells are in the stratum."""
+        return self.stratum.of(cells)
+
+    def shifts(self, cells: Layout, prices: Floats) -> Floats:
+        """Give the prices that each cell expects."""
+        return np.asarray(self.design(cells) @ prices)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        return {"kind": "mixture", "column": self.column, **self.stratum.to_json()}
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """A family of moments: each cell counts by the basis functions of a continuous attribute.
+
+    Attributes
+    ----------
+    column : int
+    basis : Basis
+    stratum : Stratum
+    """
+
+    column: int
+    basis: Basis
+    stratum: Stratum
+
+    def design(self, cells: Layout) -> Floats:
+        """Give the basis functions at the value of each cell; 0 where it is missing."""
+        vocabulary, codes = cells.vocabularies[self.column], cells.table[:, self.column]
+        counted = np.zeros((len(codes), self.basis.n_functions))
+        known = self.counted(cells)
+        counted[known] = self.basis.evaluate(np.asarray(vocabulary.values, np.float64)[codes[known]])
+        return counted
+
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells are in the stratum and have a value."""
+        return self.stratum.of(cells) & (cells.table[:, self.column] < len(cells.vocabularies[self.column].values))
+
+    def shifts(self, cells: Layout, prices: Floats) -> Floats:
+        """Give what the moments' prices add up to for each cell."""
+        return np.asarray(self.design(cells) @ prices)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+        return {"kind": "moments", "column": self.column, "basis": self.basis.to_json(), **self.stratum.to_json()}
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """What was asked of the groups, settled on the fitted rows.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        Name, groups and bound of every family.
+    counting : tuple of Counting
+        How each counts cells.
+    names : ndarray of shape (n_groups,)
+        Names of all groups, family after family.
+    share : ndarray of shape (n_groups,)
+        Weight of each group as a share of the total.
+    strata : tuple of Stratum
+        Those of the control features that were fitted, whether or not they had groups to compare.
+    absent : tuple of Absent
+        Groups that a stratum does not have.
+    left_out : float
+        Share of the weight that no family counts.
+    by_cell : bool
+        The groups are the cells themselves, and are called so.
+    excluded : tuple of str
+        Groups that were left out for having too few rows.
+    """
+
+    members: tuple[Member, ...]
+    counting: tuple[Counting, ...]
+    names: Array
+    share: Floats
+    strata: tuple[Stratum, ...] = (Stratum(),)
+    absent: tuple[Absent, ...] = ()
+    left_out: float = 0.0
+    by_cell: bool = False
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of_cells(cls, cells: Layout, name: str, bound: Bound, share: Floats) -> Families:
+        """Give the one family whose groups are the cells themselves."""
+        place = {tuple(row): cell for cell, row in enumerate(cells.table.tolist())}
+        counting = Crossings(tuple(range(len(cells.columns))), place, len(place), Stratum())
+        return cls((Member(name, slice(0, len(place)), bound),), (counting,), cells.names, share, by_cell=True)
+
+    def shifts(self, cells: Layout, prices: Floats) -> Floats:
+        """Give what the prices of its groups add up to for every cell of a table.
+
+        Raises
+        ------
+        UnseenError
+            A cell is of a crossing that was not fitted.
+        """
+        known = np.any([stratum.of(cells) for stratum in self.strata], axis=0)
+        if not known.all():
+            _refuse_unseen(cells, ~known)
+        parts = zip(self.members, self.counting, strict=True)
+        return np.asarray(sum(counting.shifts(cells, prices[member.groups]) for member, counting in parts))
+
+    def means(self, cells: Layout, sums: Floats, weight: Floats) -> Floats:
+        """Give the group means of the fitted rows, of labels whose weighted sums in every cell are these, from the weight of each cell."""
+        if self.by_cell:
+            return np.asarray(sums / weight[:, None])
+        added = np.concatenate([counting.design(cells).T @ sums for counting in self.counting])
+        return np.asarray(added / (self.share[:, None] * weight.sum()))
+
+    def cells_of_groups(self, cells: Layout, weight: Floats) -> tuple[Floats, Floats]:
+        """Give how many cells each group has, infinitely many where it counts them in part, and their weight."""
+        if self.by_cell:
+            return np.ones(len(weight)), weight
+        whole = [(counting.design(cells), isinstance(counting, Crossings)) for counting in self.counting]
+        counts = [(design > 0).sum(axis=0) if all_ else np.full(design.shape[1], np.inf) for design, all_ in whole]
+        return np.concatenate(counts).astype(np.float64), np.concatenate([weight @ design for design, _ in whole])
+
+    def squared(self, cells: Layout, variance: Floats) -> Floats:
+        """Add up variances of cells to those of groups: each counts by the square of its part."""
+        if self.by_cell:
+            return variance
+        return np.concatenate([(counting.design(cells) ** 2).T @ variance for counting in self.counting])
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the families as plain values that strict JSON can hold; names are left out where groups are the cells."""
+        return {
+            "families": [
+                {
+                    "name": member.name,
+                    "n_groups": member.groups.stop - member.groups.start,
+                    "bound": _bound_to_json(member.bound),
+                    **how.to_json(),
+                }
+                for member, how in zip(self.members, self.counting, strict=True)
+            ],
+            "names": None if self.by_cell else self.names.tolist(),
+            "share": self.share.tolist(),
+            "strata": [stratum.to_json() for stratum in self.strata],
+            "absent": [[each.family, each.stratum, each.group] for each in self.absent],
+            "left_out": self.left_out,
+            **({"excluded": list(self.excluded)} if self.excluded else {}),
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any], cells: Layout) -> Families:
+        """Restore families from :meth:`to_json`."""
+        ends = np.cumsum([int(family["n_groups"]) for family in stored["families"]]).tolist()
+        members = tuple(
+            Member(str(family["name"]), slice(end - int(family["n_groups"]), end), _bound_from_json(family["bound"]))
+            for family, end in zip(stored["families"], ends, strict=True)
+        )
+        share = np.array(stored["share"], dtype=np.float64)
+        own = cells.names if stored["names"] is None else np.array([str(name) for name in stored["names"]], dtype=np.str_)
+        if share.shape != (ends[-1],) or own.shape != share.shape or not np.isfinite(share).all():
+            raise ValueError(f"{ends[-1]} groups, but {share.shape} shares and {own.shape} names")
+        return cls(
+            members,
+            tuple(counting_from_json(family) for family in stored["families"]),
+            own,
+            share,
+            tuple(_stratum_from_json(stratum) for stratum in stored["strata"]),
+            tuple(Absent(*(str(part) for part in each)) for each in stored["absent"]),
+            float(stored["left_out"]),
+            by_cell=stored["names"] is None,
+            excluded=tuple(str(name) for name in stored.get("excluded", ())),
+        )
+
+
+def _bound_to_json(bound: Bound) -> dict[str, Any]:
+    stored: dict[str, Any] = {"kind": bound.kind, "epsilon": [float(e) if np.isfinite(e) else "inf" for e in bound.epsilon]}
+    return stored | ({"target": bound.target.tolist()} if isinstance(bound, TargetBound) else {})
+
+
+def _bound_from_json(stored: dict[str, Any]) -> Bound:
+    epsilon = np.array(stored["epsilon"], dtype=np.float64)
+    if epsilon.ndim != 1 or not (epsilon >= 0).all():
+        raise ValueError(f"epsilon is {stored['epsilon']!r}")
+    if stored["kind"] in ("target", "moments"):
+        target = np.array(stored["target"], dtype=np.float64)
+        if target.shape != epsilon.shape or not np.isfinite(target).all():
+            raise ValueError(f"target is {stored['target']!r}")
+        return TargetBound(epsilon, target) if stored["kind"] == "target" else MomentBound(epsilon, target)
+    shapes: dict[str, Callable[[Floats], Bound]] = {"range": RangeBound, "to_overall": OverallBound, "ratio": RatioBound}
+    return shapes[stored["kind"]](epsilon)
+
+
+def counting_from_json(stored: dict[str, Any]) -> Counting:
+    """Restore how a family counts cells from ``to_json``.
+
+    Raises
+    ------
+    LookupError, TypeError, ValueError
+        The dictionary is not of a family.
+    """
+    stratum = _stratum_from_json(stored)
+    if stored["kind"] == "crossings":
+        place = {_key(key): int(group) for key, group in stored["place"]}
+        return Crossings(_key(stored["columns"]), place, int(stored["n_groups"]), stratum)
+    if stored["kind"] == "mixture":
+        return Mixture(int(stored["column"]), stratum)
+    if stored["kind"] == "moments":
+        return Moments(int(stored["column"]), Basis.from_json(stored["basis"]), stratum)
+    raise ValueError(f"a family of kind {stored['kind']!r}")
+
+
+def _stratum_from_json(stored: dict[str, Any]) -> Stratum:
+    return Stratum(_key(stored["control_columns"]), _key(stored["control_codes"]))
+
+
+def _key(stored: Any) -> Key:
+    return tuple(int(code) for code in stored)

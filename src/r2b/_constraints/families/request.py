@@ -1,0 +1,204 @@
+"""What a user may ask for: families of columns, shapes of bound, how to treat missing values and small groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from r2b._constraints.parity.epsilon import Epsilon
+from r2b._data.groups import Groups
+from r2b.errors import ParameterError
+
+BoundName = Literal["range", "to_overall", "ratio", "target"]
+FamilyChoice = Literal["crossed", "marginal", "both"]
+Target = str | ArrayLike | Mapping[Any, float]
+SmallGroups = Literal["error", "merge", "exclude"]
+AbsentGroups = Literal["report", "error"]
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Groups that must agree with each other: the values of one sensitive column, or the crossings of several.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        Names of sensitive columns.
+    epsilon : float, array-like of shape (L,) or mapping, optional
+        As for :func:`r2b.debias`; what is given there if left out.
+    bound : {"range", "to_overall", "ratio", "target"}, optional
+        Likewise.
+    target : array-like of shape (L,), mapping or "population", optional
+        Likewise.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> people = {"sex": ["f", "f", "m", "m", "f", "m"], "race": ["a", "b", "a", "b", "b", "b"]}
+    >>> families = [r2b.Family("sex", epsilon=0.0), r2b.Family(["sex", "race"], epsilon=0.5)]
+    >>> fair = r2b.debias(["x", "y", "x", "x", "y", "x"], sensitive_features=people, families=families)
+    >>> [family.name for family in fair.certificate.families]
+    ['sex', 'sex x race']
+    """
+
+    columns: str | Sequence[str]
+    epsilon: Epsilon | None = None
+    bound: BoundName | None = None
+    target: Target | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, as a tuple."""
+        several = isinstance(self.columns, Iterable) and not isinstance(self.columns, str)
+        return tuple(str(name) for name in (self.columns if several else (self.columns,)))
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Everything asked of the groups, with the defaults of :func:`r2b.debias`, whose parameters these are."""
+
+    epsilon: Epsilon = 0.0
+    bound: BoundName = "range"
+    target: Target | None = None
+    families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
+    missing: Literal["error", "group", "exclude"] = "error"
+    min_group_size: int = 0
+    small_groups: SmallGroups = "error"
+    absent: AbsentGroups = "report"
+    names: Sequence[object] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not (is_a(Integral, self.min_group_size) and self.min_group_size >= 0):
+            raise ParameterError(
+                f"min_group_size is {self.min_group_size!r}.",
+                remedy="Pass the fewest rows a group may have, such as 30; 0 accepts all.",
+                min_group_size=self.min_group_size,
+            )
+        for name, options in (
+            ("bound", get_args(BoundName)),
+            ("missing", ("error", "group", "exclude")),
+            ("small_groups", get_args(SmallGroups)),
+            ("absent", get_args(AbsentGroups)),
+        ):
+            one_of(name, getattr(self, name), options)
+        if self.small_groups == "exclude" and not self.min_group_size:
+            raise ParameterError(
+                "small_groups is 'exclude', but min_group_size is 0, so that no group is small.",
+                remedy="Pass the fewest rows of a group that counts, such as min_group_size=10.",
+                small_groups=self.small_groups,
+                min_group_size=self.min_group_size,
+            )
+        if self.target is not None and self.bound != "target":
+            raise ParameterError(
+                f"A target is given, but the bound is {self.bound!r}.",
+                remedy="Pass bound='target' as well, or leave the target out.",
+                bound=self.bound,
+            )
+
+
+def is_a(kind: type, value: object) -> bool:
+    """Tell whether a value is a number of a kind; true and false are none, although Python counts them as 1 and 0.
+
+    Examples
+    --------
+    >>> is_a(Integral, np.int8(3)), is_a(Integral, True), is_a(Integral, 1.5)
+    (True, False, False)
+    """
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def one_of(name: str, value: object, options: Sequence[str]) -> None:
+    """Refuse a value that is not among the options."""
+    if not isinstance(value, str) or value not in options:
+        raise ParameterError(f"{name} is {value!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", **{name: value})
+
+
+def families_of(request: Request, groups: Groups) -> list[Family]:
+    """Spell out which families of columns are asked for, in the order of the table's columns.
+
+    Continuous and uncertain attributes cannot be crossed with others: each makes a family of its own.
+
+    Raises
+    ------
+    ParameterError
+        A column that is not there, is named twice, or cannot be crossed.
+    """
+    sensitive = groups.columns[: len(groups.columns) - groups.n_control]
+    kinds = dict(zip(groups.columns, groups.kinds, strict=True))
+    categorical = [name for name in sensitive if kinds[name] == "categorical"]
+    alone = [Family(name) for name in sensitive if kinds[name] != "categorical"]
+    if isinstance(request.families, str):
+        if request.families not in get_args(FamilyChoice):
+            raise ParameterError(
+                f"families is {request.families!r}.",
+                remedy=f"Pass one of {', '.join(map(repr, get_args(FamilyChoice)))}, or a list of columns: [{request.families!r}].",
+                families=request.families,
+            )
+        crossed = [Family(tuple(categorical))] if categorical else []
+        if request.families == "crossed":
+            return crossed + alone
+        marginal = [Family(name) for name in sensitive]
+        return marginal + (crossed if request.families == "both" and len(categorical) > 1 else [])
+    if not isinstance(request.families, Sequence) or not request.families:
+        raise ParameterError(
+            f"families is {request.families!r}.",
+            remedy="Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']].",
+            families=request.families,
+        )
+    families = [_family(each, sensitive) for each in request.families]
+    for family in families:
+        _check_columns(family, sensitive, kinds)
+        if family.bound is not None:
+            one_of("bound", family.bound, get_args(BoundName))
+        if family.target is not None and (family.bound or request.bound) != "target":
+            raise ParameterError(
+                f"The family {family.names} has a target, but its bound is {family.bound or request.bound!r}.",
+                remedy="Give it bound='target' as well, or leave the target out.",
+                family=family.names,
+                bound=family.bound or request.bound,
+            )
+    return families
+
+
+def _family(each: Any, sensitive: tuple[str, ...]) -> Family:
+    if isinstance(each, Family):
+        return each
+    names = [each] if isinstance(each, (str, int, np.integer)) else each
+    # Names of columns are text; a frame may have had them as numbers.
+    right = isinstance(names, Sequence) and all(isinstance(name, (str, int, np.integer)) and not isinstance(name, bool) for name in names)
+    if not right:
+        raise ParameterError(
+            f"A family is {each!r}, which names no columns.",
+            remedy=_among(sensitive, f", such as [{sensitive[0]!r}], or pass a Family"),
+            family=each,
+        )
+    return Family(tuple(str(name) for name in names))
+
+
+def _among(sensitive: tuple[str, ...], more: str = "") -> str:
+    if sensitive == ("",):
+        return "The one column has no name: leave families out, or name the column in a dictionary such as {'sex': column}."
+    return f"Name columns among {', '.join(map(repr, sensitive))}{more}."
+
+
+def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, str]) -> None:
+    names = family.names
+    unknown = [name for name in names if name not in sensitive]
+    if unknown or not names:
+        fault = f"names the column {unknown[0]!r}, which sensitive_features does not have" if unknown else "has no columns"
+        raise ParameterError(f"A family {fault}.", remedy=_among(sensitive), family=names, columns=sensitive)
+    if len(set(names)) < len(names):
+        raise ParameterError(f"The family {names} names a column twice.", remedy="Name each column once.", family=names)
+    uncrossable = [name for name in names if kinds[name] != "categorical"]
+    if uncrossable and len(names) > 1:
+        raise ParameterError(
+            f"The family {names} crosses {uncrossable[0]!r}, which is {kinds[uncrossable[0]]} and has no groups of its own.",
+            remedy=f"Give {uncrossable[0]!r} a family of its own: families=[..., {uncrossable[0]!r}].",
+            family=names,
+            column=uncrossable[0],
+        )

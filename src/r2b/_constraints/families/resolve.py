@@ -1,0 +1,385 @@
+"""Settle a request on a table: find the groups of every family, refuse those that cannot be used, give each family its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.families.bounds import bound_of, moment_bound_of, refuse_contradiction
+from r2b._constraints.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum, crossings_of
+from r2b._constraints.families.request import Family, Request, families_of
+from r2b._constraints.parity import Bound, Member, Parity, TargetBound
+from r2b._data.basis import fit_basis
+from r2b._data.groups import Groups
+from r2b._data.mixtures import Mixtures
+from r2b.errors import InputError, ParameterError, R2BError, WeightError
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+OTHER = "other"
+
+
+class LabelMeans(Protocol):
+    """What is asked about the labels that came in while families are settled."""
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        ...
+
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean label where so much of each cell counts, of shape (n_classes,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CellMeans:
+    """The same from a table of the cells' means.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_cells,)
+    means : ndarray of shape (n_cells, n_classes)
+    """
+
+    weight: Floats
+    means: Floats
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return int(self.means.shape[1])
+
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean label where so much of each cell counts."""
+        covered = self.weight * part
+        mean: Floats = covered @ self.means / covered.sum()
+        return mean
+
+
+@dataclass(frozen=True, eq=False)
+class _Built:
+    """One family of one stratum: how it counts cells, and what its groups are called."""
+
+    name: str
+    counting: Counting
+    names: list[Any]
+    design: Floats
+    share: Floats
+    bound: Bound
+
+
+@dataclass(eq=False)
+class _Builder:
+    """What all families of a table share while they are built."""
+
+    request: Request
+    groups: Groups
+    cell_share: Floats
+    labels: LabelMeans
+    absent: list[Absent] = field(default_factory=list)
+    excluded: list[str] = field(default_factory=list)
+
+    @property
+    def control(self) -> list[int]:
+        """Places of the control columns."""
+        return list(range(len(self.groups.columns) - self.groups.n_control, len(self.groups.columns)))
+
+    def strata(self) -> list[Stratum]:
+        """Give the strata of the control features; those of a missing value are left out on request."""
+        if not self.control:
+            return [Stratum()]
+        return [stratum for stratum in self._known_strata() if not self._left_out(stratum.columns, stratum.codes)]
+
+    def _left_out(self, columns: Key, codes: Key) -> bool:
+        missing = self.groups.missing_codes
+        return self.request.missing == "exclude" and any(missing[column] == code for column, code in zip(columns, codes, strict=True))
+
+    def spoken(self, columns: Sequence[int], codes: Key) -> str:
+        """Say which values a crossing has."""
+        values = [self.groups.value_name(column, code) for column, code in zip(columns, codes, strict=True)]
+        names = [self.groups.columns[column] for column in columns]
+        return ", ".join(f"{name}={value}" if name else str(value) for name, value in zip(names, values, strict=True))
+
+    def build(self, family: Family, stratum: Stratum) -> _Built | None:
+        """Settle one family in one stratum; None where it has nothing to agree with."""
+        columns = tuple(self.groups.columns.index(name) for name in family.names)
+        where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
+        name = _named(family) + where
+        kind = self.groups.kinds[columns[0]]
+        if kind == "continuous":
+            return self._moments(family, columns[0], stratum, where)
+        if kind == "membership":
+            counting: Counting = Mixture(columns[0], stratum)
+            names: list[Any] = [f"{group}{where}" for group in self._uncertain(columns[0])]
+            self._refuse_small_mixture(counting, names, name)
+        else:
+            crossings = self._crossings(family, columns, stratum, name, where)
+            if crossings is None:
+                return None
+            counting, names = crossings
+        design = counting.design(self.groups)
+        share = self.cell_share @ design
+        self._refuse_weightless(share, design, names)
+        bound = bound_of(family, self.request, self.labels.n_classes, lambda: self.labels.mean(design.sum(axis=1)), name)
+        return _Built(name, counting, names, design, share, bound)
+
+    def _uncertain(self, column: int) -> list[str]:
+        mixtures = self.groups.vocabularies[column]
+        assert isinstance(mixtures, Mixtures)
+        start = f"{self.groups.columns[column]}=" if self.groups.columns[column] else ""
+        return [start + group for group in mixtures.groups]
+
+    def _moments(self, family: Family, column: int, stratum: Stratum, where: str) -> _Built | None:
+        vocabulary, codes = self.groups.vocabularies[column], self.groups.table[:, column]
+        values = np.asarray(vocabulary.values, np.float64)
+        inside = stratum.of(self.groups) & (codes < len(values))
+        weight = np.bincount(codes[inside], self.cell_share[inside], minlength=len(values))
+        if stratum.columns and (weight > 0).sum() < 2:
+            # Like a stratum with one group: there is nothing to compare.
+            self._note(stratum, [Absent(_named(family), self.spoken(stratum.columns, stratum.codes), "a second value")])
+            return None
+        settings = self.groups.settings[column]
+        assert settings is not None
+        try:
+            basis = fit_basis(values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0])
+        except R2BError as error:
+            if not where:
+                raise
+            problem = f"In the stratum {where.removeprefix(' | ')!r}: {error.problem}"
+            raise type(error)(problem, remedy=error.remedy, **error.facts) from error
+        counting = Moments(column, basis, stratum)
+        # Moments are means over the rows of the stratum: the design carries its weight, the share is its own.
+        share = np.full(basis.n_functions, float(weight.sum()))
+        names = [f"{each}{where}" for each in basis.names]
+        bound = moment_bound_of(family, self.request, self.labels.n_classes, family.names[0])
+        return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound)
+
+    def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
+        codes, everyone = crossings_of(self.groups, columns)
+        here = {everyone[code] for code in np.unique(codes[stratum.of(self.groups)]).tolist()}
+        counted = [key for key in everyone if key in here and not self._left_out(columns, key)]
+        if stratum.columns:
+            self._note_absent(family, columns, stratum, [key for key in everyone if key not in here and not self._left_out(columns, key)])
+            bound = self.request.bound if family.bound is None else family.bound
+            if len(counted) < 2 and bound != "target":
+                return None
+        if not counted:
+            raise InputError(
+                f"Every row of the family {name!r} is left out because its value is missing.",
+                remedy="Pass missing='group', or another column.",
+                family=name,
+            )
+        names: list[Any] = [self.spoken(columns, key) for key in counted]
+        place = {key: number for number, key in enumerate(counted)}
+        place.update({key: -1 for key in here if self._left_out(columns, key)})
+        place, names = self._without_small(place, names, Crossings(columns, place, len(names), stratum), name)
+        if not names or (stratum.columns and len(names) < 2 and (family.bound or self.request.bound) != "target"):
+            return None  # what is left of the stratum has nothing to agree with
+        return Crossings(columns, place, len(names), stratum), [f"{each}{where}" for each in names] if where else names
+
+    def _note_absent(self, family: Family, columns: Key, stratum: Stratum, keys: list[Key]) -> None:
+        where = self.spoken(stratum.columns, stratum.codes)
+        self._note(stratum, [Absent(_named(family), where, self.spoken(columns, key)) for key in keys])
+
+    def _note(self, stratum: Stratum, found: list[Absent]) -> None:
+        where = self.spoken(stratum.columns, stratum.codes)
+        if found and self.request.absent == "error":
+            raise InputError(
+                f"The stratum {where!r} has no rows of the group {found[0].group!r}.",
+                remedy="Merge strata, or pass absent='report' to leave such groups out of their stratum and list them.",
+                stratum=where,
+                group=found[0].group,
+                absent=[each.group for each in found],
+            )
+        self.absent += found
+
+    def _without_small(self, place: dict[Key, int], names: list[Any], crossings: Crossings, name: str) -> tuple[dict[Key, int], list[Any]]:
+        fewest = int(self.request.min_group_size)
+        if fewest <= 0:
+            return place, names
+        counts = self.groups.counts @ crossings.design(self.groups)
+        small = np.flatnonzero(counts < fewest)
+        if not len(small):
+            return place, names
+        listed = ", ".join(f"{names[group]!r} ({int(counts[group])} row{'s' if counts[group] > 1 else ''})" for group in small[:5])
+        if self.request.small_groups == "error":
+            raise InputError(
+                f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}.",
+                remedy="Pass small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out, or lower "
+                "min_group_size.",
+                family=name,
+                groups=[names[group] for group in small],
+                counts=[int(counts[group]) for group in small],
+            )
+        if self.request.small_groups == "exclude":
+            return self._without(place, names, small, name, crossings.stratum)
+        # A column with a name shows it with every value, and so with this one.
+        merged = (
+            names[int(small[0])].partition("=")[0] + "=" + OTHER
+            if len(crossings.columns) == 1 and self.groups.columns[crossings.columns[0]]
+            else OTHER
+        )
+        together = int(counts[small].sum())
+        if together < fewest:
+            raise InputError(
+                f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}.",
+                remedy="Lower min_group_size, or leave their rows out.",
+                family=name,
+                groups=[names[group] for group in small],
+                counts=[int(counts[group]) for group in small],
+            )
+        kept = [group for group in range(len(names)) if group not in set(small.tolist())]
+        if merged in [names[group] for group in kept]:
+            raise InputError(
+                f"The family {name!r} already has a group called {merged!r}, so the small groups cannot be merged under this name.",
+                remedy="Rename that value first.",
+                family=name,
+                group=merged,
+            )
+        new = {group: number for number, group in enumerate(kept)} | dict.fromkeys(small.tolist(), len(kept))
+        return {key: new.get(group, -1) for key, group in place.items()}, [*(names[group] for group in kept), merged]
+
+    def _without(
+        self, place: dict[Key, int], names: list[Any], small: Array, name: str, stratum: Stratum
+    ) -> tuple[dict[Key, int], list[Any]]:
+        """Leave small groups out of a family, as rows without a value are."""
+        kept = [group for group in range(len(names)) if group not in set(small.tolist())]
+        if not kept and not stratum.columns:
+            raise InputError(
+                f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out.",
+                remedy="Lower min_group_size, or pass another column.",
+                family=name,
+                groups=names,
+            )
+        where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
+        self.excluded += [f"{names[group]}{where}" for group in small.tolist()]
+        new = {group: number for number, group in enumerate(kept)}
+        return {key: new.get(group, -1) for key, group in place.items()}, [names[group] for group in kept]
+
+    def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
+        if self.request.min_group_size <= 0:
+            return
+        counts = self.groups.counts @ counting.design(self.groups)
+        small = np.flatnonzero(counts < self.request.min_group_size)
+        if len(small):
+            listed = ", ".join(f"{names[group]!r} ({counts[group]:.1f} rows)" for group in small[:5])
+            raise InputError(
+                f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {self.request.min_group_size} "
+                f"expected rows: {listed}.",
+                remedy="Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged or left out.",
+                family=name,
+                groups=[names[group] for group in small],
+                counts=[float(counts[group]) for group in small],
+            )
+
+    def _refuse_weightless(self, share: Floats, members: Array, names: list[Any]) -> None:
+        without = np.flatnonzero(share <= 0)
+        if len(without):
+            group = int(without[0])
+            cells = members == group if members.ndim == 1 else members[:, group] > 0
+            if not self.groups.rows_of(cells):
+                raise WeightError(
+                    f"No row belongs to group {names[group]!r} with any probability.",
+                    remedy="Leave its column out of the membership.",
+                    group=names[group],
+                    count=0,
+                )
+            raise WeightError(
+                f"The weights of all {self.groups.rows_of(cells)} rows of group {names[group]!r} are zero.",
+                remedy="Give at least one of its rows a positive weight, or drop the group.",
+                group=names[group],
+                count=self.groups.rows_of(cells),
+            )
+
+    def plain(self, family: Family) -> tuple[Families, Parity]:
+        """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
+        groups, name = self.groups, _named(family)
+        self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
+        bound = bound_of(family, self.request, self.labels.n_classes, lambda: self.labels.mean(np.ones(groups.n_groups)), name)
+        families = Families.of_cells(groups, name, bound, self.cell_share)
+        return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
+
+    def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
+        """Put families side by side."""
+        ends = np.cumsum([len(each.names) for each in built]).tolist()
+        members = tuple(Member(each.name, slice(end - len(each.names), end), each.bound) for each, end in zip(built, ends, strict=True))
+        design = built[0].design if len(built) == 1 else np.concatenate([each.design for each in built], axis=1)
+        counted = np.any([each.counting.counted(self.groups) for each in built], axis=0)
+        left_out = float(self.cell_share[~counted].sum())
+        share = np.concatenate([each.share for each in built])
+        names = np.array([name for each in built for name in each.names])
+        names.flags.writeable = False
+        strata = self._known_strata()
+        counting = tuple(each.counting for each in built)
+        families = Families(members, counting, names, share, strata, tuple(self.absent), left_out, excluded=tuple(self.excluded))
+        return families, Parity(members, names, share, self.cell_share, design)
+
+    def _known_strata(self) -> tuple[Stratum, ...]:
+        if not self.control:
+            return (Stratum(),)
+        found = crossings_of(self.groups, tuple(self.control))[1]
+        return tuple(Stratum(tuple(self.control), codes) for codes in found)
+
+
+def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Floats | LabelMeans) -> tuple[Families, Parity]:
+    """Settle what is asked on a table.
+
+    Parameters
+    ----------
+    request : Request
+    groups : Groups
+        The table's cells.
+    cell_weight : ndarray of shape (n_cells,)
+    labels : ndarray of shape (n_cells, n_classes) or LabelMeans
+        Means of the labels that came in, by cell; or what tells the mean label of any part of the rows, where cells are as many as rows.
+
+    Returns
+    -------
+    families : Families
+        To keep, and to read new rows with.
+    parity : Parity
+        The constraint, for the solver.
+
+    Raises
+    ------
+    ParameterError
+        A family, a bound or a target that cannot be.
+    InputError
+        Groups too small, absent or without weight.
+    """
+    share = cell_weight / cell_weight.sum()
+    builder = _Builder(request, groups, share, CellMeans(share, labels) if isinstance(labels, np.ndarray) else labels)
+    wanted = families_of(request, groups)
+    if _cells_are_groups(request, groups, wanted):
+        return builder.plain(wanted[0])
+    built: list[_Built] = []
+    for stratum in builder.strata():
+        here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
+        targets = [(each, each.bound) for each in here if isinstance(each.bound, TargetBound)]
+        everyone = [(each.name, bound) for each, bound in targets if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]
+        refuse_contradiction(everyone, request.names)
+        built += here
+    if not built:
+        raise ParameterError(
+            "No stratum of the control features has two groups, so there is nothing to compare.",
+            remedy="Use fewer control features, or coarser ones.",
+            control_features=groups.columns[len(groups.columns) - groups.n_control :],
+        )
+    return builder.joined(built)
+
+
+def _named(family: Family) -> str:
+    """Name a family by its columns; one column without a name has groups all the same."""
+    return " x ".join(family.names) or "groups"
+
+
+def _cells_are_groups(request: Request, groups: Groups, wanted: list[Family]) -> bool:
+    whole = len(wanted) == 1 and wanted[0].names == groups.columns and set(groups.kinds) == {"categorical"}
+    left_out = request.missing == "exclude" and any(code is not None for code in groups.missing_codes)
+    return whole and not groups.n_control and not left_out and request.min_group_size <= 0

@@ -1,0 +1,237 @@
+"""Bands of constant width: groups near each other, or near the mean over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity.bounds import Projected, Sides, centred, level_derivative
+from r2b._constraints.parity.epsilon import Epsilon, epsilon_per_class
+
+Floats = NDArray[np.float64]
+
+_FEW_GROUPS = 16  # up to which the balance is looked at from every kink to every group
+
+
+@dataclass(frozen=True, eq=False)
+class RangeBound:
+    """The paper's bound, eq. (2): for every class, max over groups - min over groups <= epsilon.
+
+    Parameters
+    ----------
+    epsilon : ndarray of shape (n_classes,)
+        One bound per class, each >= 0.
+
+    Examples
+    --------
+    >>> bound = RangeBound.of(0.1, n_classes=2)
+    >>> means = np.array([[0.9, 0.1], [0.5, 0.5]])
+    >>> bound.violation(means).round(3)
+    array([0.3, 0.3])
+    >>> bound.project(means, np.array([0.5, 0.5])).means.round(3)
+    array([[0.75, 0.25],
+           [0.65, 0.35]])
+    """
+
+    kind: ClassVar[str] = "range"
+    epsilon: Floats
+
+    @cached_property
+    def _all_bounded(self) -> bool:
+        return bool(np.isfinite(self.epsilon).all())
+
+    @classmethod
+    def of(cls, epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, largest: float = np.inf) -> RangeBound:
+        """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
+        return cls(epsilon_per_class(epsilon, n_classes, names, largest=largest))
+
+    def at(self, epsilon: Floats) -> RangeBound:
+        """Give the same shape with another epsilon per class."""
+        return replace(self, epsilon=epsilon)
+
+    def measure(self, means: Floats, weight: Floats | None = None) -> Floats:
+        """Give the largest difference between two groups."""
+        return np.asarray(np.ptp(means, axis=0))
+
+    def violation(self, means: Floats, weight: Floats | None = None) -> Floats:
+        """How far each class lies above its bound (0 where it is met)."""
+        above: Floats = np.maximum(np.ptp(means, axis=0) - self.epsilon, 0.0)
+        return above
+
+    def settle(self, prices: Floats, weight: Floats) -> Floats:
+        """Balance the prices within each class: only such prices bound anything."""
+        return centred(prices, weight, self.epsilon)
+
+    def support(self, prices: Floats, weight: Floats) -> float:
+        """Value of the support function at prices with ``sum_s W_s nu_sk = 0``: ``sum_k eps_k / 2 * sum_s W_s |nu_sk|``."""
+        charge = weight @ np.abs(prices)
+        if self._all_bounded:
+            return float(0.5 * (self.epsilon @ charge))
+        finite = np.isfinite(self.epsilon)
+        return float(0.5 * (self.epsilon[finite] @ charge[finite]))
+
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Means are a level between 0 and 1 and at most epsilon more."""
+        level = np.maximum(weight @ prices, 0.0)
+        return float((level + np.minimum(self.epsilon, 1.0) * (weight @ np.maximum(prices, 0.0))).sum())
+
+    def project(self, means: Floats, weight: Floats) -> Projected:
+        """Project ``means`` class by class in the norm weighted by ``weight``.
+
+        Values above ``c + epsilon`` and below ``c`` are clipped, where c balances what is cut off above and below.
+        That balance is piecewise linear and decreasing in c, so its values at its 2R kinks tell between which two it is 0.
+        """
+        level = self._levels(means, weight)
+        upper = level + self.epsilon
+        equal = self.epsilon == 0
+        inside = means.max(axis=0) - means.min(axis=0) <= self.epsilon
+        above = means > upper
+        clipped = (above | (means < level) | equal) & (~inside | equal)
+        return Projected(np.where(clipped, np.where(above, upper, level), means), clipped, np.ones(means.shape))
+
+    def derivative(self, at: Projected, weight: Floats) -> Floats:
+        """Give the derivative of the projection there."""
+        return level_derivative(at, weight)
+
+    def sides(self) -> Sides:
+        """Write the bound as inequalities: between a free level and epsilon above it."""
+        one = np.ones_like(self.epsilon)
+        return Sides(0.0 * one, self.epsilon, one, one, "free")
+
+    def _levels(self, means: Floats, weight: Floats) -> Floats:
+        eps = self.epsilon
+        if not self._all_bounded:
+            eps = np.where(np.isfinite(eps), eps, 2.0 + 2.0 * np.abs(means).max(initial=0.0))
+        if len(means) == 2:
+            middle = 0.5 * (means[0] + means[1] - eps)  # between the lower mean and the higher less epsilon, in whichever order
+        else:
+            middle = _middle_of_few(means, weight, eps) if len(means) <= _FEW_GROUPS else _middle_of_many(means, weight, eps)
+        # Which values are cut is now known; the level that balances them is computed afresh, free of the sums' rounding.
+        above, below = means > middle + eps, means < middle
+        cut = weight @ (above | below)
+        total = weight @ np.where(above, means - eps, np.where(below, means, 0.0))
+        level: Floats = np.divide(total, cut, out=middle, where=cut > 0)
+        return level
+
+
+def _middle_of_few(means: Floats, weight: Floats, eps: Floats) -> Floats:
+    """Give a point inside the piece that holds the level, from the balance at every kink: a sort costs more calls than it saves sums."""
+    tops = means - eps
+    kinks = np.concatenate([tops, means])
+    here = kinks[:, None, :]
+    balance = weight @ (np.maximum(tops - here, 0.0) - np.maximum(here - means, 0.0))
+    lowest = kinks.min(axis=0)
+    # Where nothing is cut the balance is 0 from the first kink on.
+    left = np.maximum(np.where(balance > 0, kinks, -np.inf).max(axis=0), lowest)
+    right = np.where((balance > 0) | (kinks <= left), np.inf, kinks).min(axis=0)
+    middle: Floats = 0.5 * (left + np.where(np.isfinite(right), right, left))
+    return middle
+
+
+def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
+    """Give the same by one sort of the kinks."""
+    kinks = np.concatenate([means - eps, means])
+    slope_change = np.repeat(np.concatenate([weight, -weight])[:, None], means.shape[1], axis=1)
+    order = np.argsort(kinks, axis=0, kind="stable")
+    kinks = np.take_along_axis(kinks, order, axis=0)
+    slopes = np.cumsum(np.take_along_axis(slope_change, order, axis=0), axis=0) - weight.sum()
+    start = weight @ (means - means.min(axis=0))
+    balance = start + np.concatenate([np.zeros((1, means.shape[1])), np.cumsum(slopes[:-1] * np.diff(kinks, axis=0), axis=0)])
+    # The first kink where the balance is no longer positive closes the piece that holds the root.
+    closing = np.clip((balance > 0).sum(axis=0), 1, len(kinks) - 1)
+    columns = np.arange(means.shape[1])
+    middle: Floats = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
+    return middle
+
+
+def _around_median(prices: Floats, weight: Floats) -> Floats:
+    """Give ``sum_s W_s |nu_s - median|`` of each class."""
+    order = np.argsort(prices, axis=0, kind="stable")
+    passed = np.cumsum(weight[order], axis=0)
+    median = np.argmax(passed >= 0.5 * weight.sum(), axis=0)
+    columns = np.arange(prices.shape[1])
+    return np.asarray(weight @ np.abs(prices - prices[order[median, columns], columns]))
+
+
+@dataclass(frozen=True, eq=False)
+class OverallBound:
+    """Every group within epsilon of the mean over all groups of its family: what fairlearn calls "to_overall".
+
+    Examples
+    --------
+    >>> bound = OverallBound(np.array([0.1, 0.1]))
+    >>> bound.project(np.array([[0.9, 0.1], [0.5, 0.5]]), np.array([0.5, 0.5])).means.round(3)
+    array([[0.8, 0.2],
+           [0.6, 0.4]])
+    """
+
+    kind: ClassVar[str] = "to_overall"
+    epsilon: Floats
+
+    def at(self, epsilon: Floats) -> OverallBound:
+        """Give the same shape with another epsilon per class."""
+        return replace(self, epsilon=epsilon)
+
+    def measure(self, means: Floats, weight: Floats) -> Floats:
+        """Give the largest distance of a group from the mean over all."""
+        return np.asarray(np.abs(means - weight @ means / weight.sum()).max(axis=0))
+
+    def violation(self, means: Floats, weight: Floats) -> Floats:
+        """How far each class lies above its bound."""
+        return np.maximum(self.measure(means, weight) - self.epsilon, 0.0)
+
+    def settle(self, prices: Floats, weight: Floats) -> Floats:
+        """Balance the prices: the mean over all is free, so only such prices that balance within a class bound anything."""
+        return centred(prices, weight, self.epsilon)
+
+    def support(self, prices: Floats, weight: Floats) -> float:
+        """``eps * sum_s W_s |nu_s - median|``: deviations add up to zero, which leaves prices a common part to lose."""
+        finite = np.isfinite(self.epsilon)
+        return float(self.epsilon[finite] @ _around_median(prices, weight)[finite])
+
+    def most(self, prices: Floats, weight: Floats) -> float:
+        """Means are the one over all, between 0 and 1, and deviations of at most epsilon that balance."""
+        level = np.maximum(weight @ prices, 0.0)
+        return float((level + np.minimum(self.epsilon, 1.0) * _around_median(prices, weight)).sum())
+
+    def project(self, means: Floats, weight: Floats) -> Projected:
+        """Keep the mean over all and clip the deviations, shifted together until what is left of them balances again."""
+        overall = weight @ means / weight.sum()
+        apart = means - overall
+        width = np.where(np.isfinite(self.epsilon), self.epsilon, 2.0 * np.abs(apart).max(axis=0, initial=0.0) + 1.0)
+        # The balance of clipped deviations grows with the shift; it bends where an entry enters or leaves its band.
+        kinks = np.sort(np.concatenate([-width - apart, width - apart]), axis=0)
+        balance = np.einsum("s,jsk->jk", weight, np.clip(apart[None] + kinks[:, None, :], -width, width))
+        closing = np.clip((balance < 0).sum(axis=0), 1, len(kinks) - 1)
+        columns = np.arange(means.shape[1])
+        middle = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
+        above, below = apart + middle > width, apart + middle < -width
+        free = weight @ ~(above | below)
+        cut = weight @ (np.where(above, width, 0.0) - np.where(below, width, 0.0) + np.where(above | below, 0.0, apart))
+        shift = np.where(free > 0, -cut / np.where(free > 0, free, 1.0), middle)
+        inside = np.abs(apart).max(axis=0) <= self.epsilon
+        equal = self.epsilon == 0
+        clipped = (above | below | equal) & ~(inside & ~equal)
+        moved = overall + np.clip(apart + shift, -width, width)
+        return Projected(np.where(inside & ~equal, means, moved), clipped, np.ones_like(means))
+
+    def derivative(self, at: Projected, weight: Floats) -> Floats:
+        """Clipped entries follow the mean over all; free ones keep what they are apart from each other."""
+        n_groups, n_classes = at.means.shape
+        everyone = np.broadcast_to(weight / weight.sum(), (n_classes, n_groups, n_groups)).copy()
+        free = ~at.clipped.T
+        own = free[:, :, None] * np.eye(n_groups)
+        mine = free * weight
+        own -= free[:, :, None] * (mine / np.maximum(mine.sum(axis=1, keepdims=True), np.finfo(float).tiny))[:, None, :]
+        unbound = np.asarray(free.all(axis=1))[:, None, None]
+        return np.where(unbound, np.eye(n_groups), everyone + own)
+
+    def sides(self) -> Sides:
+        """Write the bound as inequalities: epsilon around the mean over all."""
+        one = np.ones_like(self.epsilon)
+        return Sides(-self.epsilon, self.epsilon, one, one, "mean")

@@ -1,0 +1,13 @@
+"""Labels, groups and weights from any array or frame to one checked, frozen object.
+
+Nothing here repairs data, and nothing imports a library that the caller has not already brought.
+"""
+
+from r2b._data.attributes import Continuous, ContinuousSettings, Membership
+from r2b._data.dataset import Dataset, Schema, read
+from r2b._data.groups import Groups
+from r2b._data.labels import Labels
+from r2b._data.mixtures import Mixtures
+from r2b._data.vocabulary import Vocabulary
+
+__all__ = ["Continuous", "ContinuousSettings", "Dataset", "Groups", "Labels", "Membership", "Mixtures", "Schema", "Vocabulary", "read"]

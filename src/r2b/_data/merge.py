@@ -1,0 +1,353 @@
+"""Equal rows become one weighted row, and back: rows that share (label row, group) share their answer.
+
+Class labels collapse to at most groups x classes weighted rows, whatever their number. Probabilities are merged where many repeat, and
+are otherwise left where they are: the label matrix is never copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data import Dataset, Groups
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.integers import BLOCK_ROWS, smallest_unsigned
+from r2b._data.labels import Labels
+from r2b._data.probabilities import row_blocks
+from r2b._data.sums import exact_bincount
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MergeChoice = Literal["auto", "always", "never"]
+
+_PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table
+_PROBE_ROWS = 4_096  # enough to tell a table of repeated rows from one where every row is new
+_REPEATED = 0.5  # merging sorts N hashes; it pays when it at least halves the rows that every pass walks
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Weighted rows for the solver, and the way back to the rows of the table.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n_classes), or None for classes
+        Label rows, float32 or float64: distinct ones if merged, else the user's own matrix.
+    groups : ndarray of shape (n,)
+        The group of each, an unsigned code.
+    weight : ndarray of shape (n,), or None where each row weighs 1
+    n_groups : int
+    dataset : Dataset or None
+        The table these rows stand for; None for a sample of rows that live elsewhere.
+    row_of : ndarray of shape (N,) or None
+        For merged probabilities, which of these rows stands for each row of the table; None where that follows from the codes.
+    classes : ndarray of shape (n,) or None
+        The class of each row, where labels are classes and each is worth 1 to its own rows and nothing to others.
+    """
+
+    matrix: Array | None
+    groups: Array
+    weight: Floats | None
+    n_groups: int
+    dataset: Dataset | None
+    row_of: Array | None = None
+    classes: Array | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes, L."""
+        if self.matrix is None:
+            assert self.dataset is not None
+            return self.dataset.n_classes
+        return int(self.matrix.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How labels are stored."""
+        return np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
+
+    @property
+    def entries(self) -> int:
+        """Rows times classes."""
+        return len(self.groups) * self.n_classes
+
+    @cached_property
+    def labels(self) -> Array:
+        """Label rows as a matrix, of shape (n, n_classes); that of classes is made when it is asked for, and grows with their square."""
+        if self.matrix is not None:
+            return self.matrix
+        labels = np.zeros((len(self.groups), self.n_classes))
+        labels[np.arange(len(labels)), self.classes] = 1.0
+        return labels
+
+    def valued(self, worth: Array) -> Rows:
+        """Give the same rows where each class is worth something else to each of them."""
+        return replace(self, matrix=worth, classes=None)
+
+    @property
+    def merged(self) -> bool:
+        """Whether a row here may stand for several of the table."""
+        return self.row_of is not None or self.one_hot
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether the labels are classes, or probabilities of 0 and 1."""
+        return self.classes is not None or (self.dataset is not None and not self.dataset.labels.is_soft)
+
+    @property
+    def class_names(self) -> list[Any]:
+        """The names of the classes; numbers where the table is elsewhere."""
+        return list(range(self.n_classes)) if self.dataset is None else self.dataset.labels.vocabulary.values.tolist()
+
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean label where so much of each group counts, of shape (n_classes,); ``part`` has shape (n_groups,)."""
+        own = part[self.groups] if self.weight is None else part[self.groups] * self.weight
+        if self.matrix is None:
+            total = np.bincount(np.asarray(self.classes), own, minlength=self.n_classes).astype(np.float64)
+        else:
+            total = np.zeros(self.n_classes)
+            for start in range(0, len(own), BLOCK_ROWS):
+                total += own[start : start + BLOCK_ROWS] @ self.matrix[start : start + BLOCK_ROWS]
+        mean: Floats = total / own.sum()
+        return mean
+
+    @cached_property
+    def group_weight(self) -> Floats:
+        """Total weight of each group, of shape (n_groups,)."""
+        if self.weight is None:
+            return _block_count(self.groups, self.n_groups)
+        total: Floats = np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """What is known here of rows of probabilities that live elsewhere.
+
+    Attributes
+    ----------
+    n_rows, n_classes : int
+    dtype : dtype
+        How labels are stored.
+    cell_weight : ndarray of shape (n_cells,)
+        Total weight of the rows of each cell.
+    """
+
+    n_rows: int
+    n_classes: int
+    dtype: np.dtype[Any]
+    cell_weight: Floats
+
+    @property
+    def entries(self) -> int:
+        """Rows times classes."""
+        return self.n_rows * self.n_classes
+
+
+def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
+    """Merge equal (label row, group) pairs.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    choice : {"auto", "always", "never"}
+        For probabilities: look whether merging pays, or do as told. Class labels always merge.
+
+    Examples
+    --------
+    >>> from r2b._data import read
+    >>> rows = merge(read(["a", "b", "a", "a"], sensitive_features=[0, 0, 0, 1]))
+    >>> rows.labels, rows.groups, rows.weight
+    (array([[1., 0.],
+           [0., 1.],
+           [1., 0.]]), array([0, 0, 1], dtype=uint8), array([2., 1., 1.]))
+    """
+    if not dataset.labels.is_soft:
+        return _merge_classes(dataset)
+    if choice != "never" and (codes := _certain(dataset)) is not None:
+        return _merge_certain(dataset, codes)
+    if choice == "always" or (choice == "auto" and _repeats(dataset)):
+        return _merge_matrix(dataset)
+    matrix = dataset.labels.matrix
+    assert matrix is not None
+    return Rows(matrix, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset)
+
+
+def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
+    """Give ``group * n_classes + class`` of the rows of a table of class labels."""
+    codes = dataset.labels.codes
+    assert codes is not None
+    n_cells = dataset.n_groups * dataset.n_classes
+    joint = dataset.groups.codes[start:stop].astype(smallest_unsigned(n_cells))
+    joint *= joint.dtype.type(dataset.n_classes)
+    joint += codes[start:stop].astype(joint.dtype, copy=False)
+    return joint
+
+
+def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
+    """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
+    n_cells = dataset.n_groups * dataset.n_classes
+    weight = None if ignore_weight else dataset.weight
+    if weight is None and dataset.repeats is not None:
+        weight = dataset.repeats
+    elif weight is not None:
+        return exact_bincount(joint_codes(dataset), weight, n_cells).reshape(dataset.n_groups, dataset.n_classes)
+    if weight is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
+        return _count_in_pairs(dataset).reshape(dataset.n_groups, dataset.n_classes)
+    total = np.zeros(n_cells)
+    block = max(BLOCK_ROWS, 4 * n_cells)  # the table of a block must not cost more than its rows
+    # Blocks in a fixed order: the same rows give the same bits, and the joint codes never exist whole.
+    for start in range(0, dataset.n_rows, block):
+        joint = joint_codes(dataset, start, start + block)
+        total += np.bincount(joint, None if weight is None else weight[start : start + block], minlength=n_cells)
+    return total.reshape(dataset.n_groups, dataset.n_classes)
+
+
+def _count_in_pairs(dataset: Dataset) -> Floats:
+    # Two codes of one byte read as one of two bytes: half as many steps, on a table that still fits the second-level cache.
+    pairs = np.zeros(65_536, dtype=np.int64)
+    rest = np.zeros(256, dtype=np.int64)
+    for start in range(0, dataset.n_rows, _PAIR_BLOCK):
+        joint = joint_codes(dataset, start, start + _PAIR_BLOCK)
+        even = len(joint) // 2 * 2
+        pairs += np.bincount(joint[:even].view(np.uint16), minlength=65_536)
+        rest += np.bincount(joint[even:], minlength=256)
+    square = pairs.reshape(256, 256)
+    each = square.sum(axis=0) + square.sum(axis=1) + rest
+    total: Floats = each[: dataset.n_groups * dataset.n_classes].astype(np.float64)
+    return total
+
+
+def _block_count(codes: Array, n_codes: int) -> Floats:
+    total = np.zeros(n_codes)
+    block = max(BLOCK_ROWS, 4 * n_codes)  # the table of a block must not cost more than its rows
+    for start in range(0, len(codes), block):
+        total += np.bincount(codes[start : start + block], minlength=n_codes)
+    return total
+
+
+def _merge_classes(dataset: Dataset) -> Rows:
+    if dataset.n_groups * dataset.n_classes > 2 * dataset.n_rows and set(dataset.groups.kinds) != {CATEGORICAL}:
+        return _merge_sparse(dataset)
+    weights = class_weights(dataset)
+    groups, classes = np.nonzero(weights)
+    codes = groups.astype(smallest_unsigned(dataset.n_groups))
+    return Rows(None, codes, weights[groups, classes], dataset.n_groups, dataset, classes=classes)
+
+
+def _merge_sparse(dataset: Dataset) -> Rows:
+    """Merge class labels where few pairs of group and class occur: a table of all pairs would be longer than the rows."""
+    groups, classes, weight = dataset.groups.codes, dataset.labels.codes, dataset.weight
+    assert classes is not None
+    if weight is None and dataset.repeats is not None:
+        weight = dataset.repeats.astype(np.float64)
+    if dataset.n_groups < dataset.n_rows:  # where every row is a group of its own there is nothing to merge
+        pairs, row_of = np.unique(joint_codes(dataset), return_inverse=True)
+        weight = np.bincount(row_of).astype(np.float64) if weight is None else exact_bincount(row_of, weight, len(pairs))
+        group, label = np.divmod(pairs, pairs.dtype.type(dataset.n_classes))
+        groups, classes = group.astype(groups.dtype), label.astype(classes.dtype)
+    if weight is not None and not (weight > 0).all():
+        kept = np.flatnonzero(weight)
+        groups, classes, weight = groups[kept], classes[kept], weight[kept]
+    return Rows(None, groups, weight, dataset.n_groups, dataset, classes=classes)
+
+
+def _certain(dataset: Dataset) -> Array | None:
+    """Give the class of each row where all probabilities are 0 or 1."""
+    matrix = dataset.labels.matrix
+    assert matrix is not None
+    if not _all_certain(matrix[:16]) or not _all_certain(matrix[:: max(dataset.n_rows // _PROBE_ROWS, 1)]):
+        return None
+    codes = np.empty(len(matrix), dtype=smallest_unsigned(matrix.shape[1]))
+    for rows in row_blocks(matrix):
+        block = matrix[rows]
+        if not _all_certain(block):
+            return None
+        codes[rows] = np.nonzero(block)[1]
+    return codes
+
+
+def _all_certain(block: Array) -> bool:
+    # Rows add up to 1, so that entries of 0 and 1 are one 1 and zeros.
+    return bool(((block == 0) | (block == 1)).all())
+
+
+def _merge_certain(dataset: Dataset, codes: Array) -> Rows:
+    """Merge one-hot rows as the classes that they are."""
+    named = replace(dataset, labels=Labels(dataset.labels.vocabulary, codes=codes))
+    return replace(_merge_classes(named), dataset=dataset)
+
+
+def _repeats(dataset: Dataset) -> bool:
+    step = max(dataset.n_rows // _PROBE_ROWS, 1)
+    matrix = dataset.labels.matrix
+    assert matrix is not None
+    probe = row_hashes(matrix[::step], dataset.groups.codes[::step])
+    return len(np.unique(probe)) <= _REPEATED * len(probe)
+
+
+def row_hashes(matrix: Array, groups: Array) -> NDArray[np.uint64]:
+    """Give a number for each row of labels and its cell, the same for equal rows."""
+    # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates: rows are compared before merging.
+    odd = np.random.default_rng(0x5EED).integers(0, 2**63, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    word = np.uint64 if matrix.dtype.itemsize == 8 else np.uint32
+    hashes = np.empty(len(matrix), dtype=np.uint64)
+    block = max(1, 131_072 // matrix.shape[1])
+    for start in range(0, len(matrix), block):
+        part = np.ascontiguousarray(matrix[start : start + block]).view(word).astype(np.uint64)
+        part ^= part >> np.uint64(29)
+        part *= np.uint64(0xBF58476D1CE4E5B9)
+        part ^= part >> np.uint64(32)
+        hashes[start : start + block] = (part * odd[:-1]).sum(axis=1) + groups[start : start + block].astype(np.uint64) * odd[-1]
+    return hashes
+
+
+def _merge_matrix(dataset: Dataset) -> Rows:
+    matrix, codes = dataset.labels.matrix, dataset.groups.codes
+    assert matrix is not None
+    hashes = row_hashes(matrix, codes)
+    _, first, row_of = np.unique(hashes, return_index=True, return_inverse=True)
+    # First appearance decides the order, so that the merged rows do not depend on the hash.
+    rank = np.argsort(first, kind="stable")
+    place = np.empty(len(first), dtype=smallest_unsigned(len(first)))
+    place[rank] = np.arange(len(first))
+    first, row_of = first[rank], place[row_of]
+    labels, groups = matrix[first], codes[first]
+    if not _same_rows(matrix, codes, labels, groups, row_of):  # a collision of 64-bit hashes: correct without merging
+        return Rows(matrix, codes, dataset.weight, dataset.n_groups, dataset)
+    weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
+    return Rows(labels, groups, weight, dataset.n_groups, dataset, row_of)
+
+
+def _same_rows(matrix: Array, codes: Array, labels: Array, groups: Array, row_of: Array) -> bool:
+    block = max(1, 131_072 // matrix.shape[1])
+    for start in range(0, len(matrix), block):
+        stand_in = row_of[start : start + block]
+        if not (
+            np.array_equal(labels[stand_in], matrix[start : start + block])
+            and np.array_equal(groups[stand_in], codes[start : start + block])
+        ):
+            return False
+    return True
+
+
+def cell_sums(labels: Labels, groups: Groups, weight: Floats | None) -> tuple[Floats, Floats]:
+    """Add up the labels of each cell.
+
+    Returns
+    -------
+    weight : ndarray of shape (n_cells,)
+    sums : ndarray of shape (n_cells, n_classes)
+    """
+    n_cells, n_classes, cells = groups.n_groups, labels.n_classes, groups.codes
+    total = np.bincount(cells, weight, n_cells).astype(np.float64)
+    if not labels.is_soft:
+        pairs = cells.astype(np.int64) * n_classes + labels.array
+        return total, np.bincount(pairs, weight, n_cells * n_classes).astype(np.float64).reshape(n_cells, n_classes)
+    columns = (column if weight is None else weight * column for column in labels.array.T)
+    return total, np.column_stack([np.bincount(cells, column, n_cells).astype(np.float64) for column in columns])

@@ -1,0 +1,257 @@
+"""Membership in probability: a checked matrix P(group | row), and its distinct rows as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from r2b._data.arrival import Frame, Matrix
+from r2b._data.attributes import Attribute
+from r2b._data.integers import Array, smallest_unsigned
+from r2b._data.probabilities import Wording, as_matrix, checked
+from r2b.errors import ParameterError, ShapeError, UnseenError
+
+GROUPS = Wording(
+    noun="group",
+    numbers_needed="Pass one numeric column of probabilities per group.",
+    normalising="Divide each row by its sum.",
+)
+
+
+_LONG = 1 << 17  # rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes a sort
+_PROBE_ROWS = 4_096  # in a table where each mixture occurs twice, about ten pairs among so many of its first million rows
+
+
+@dataclass(frozen=True, eq=False)
+class Mixtures:
+    """The distinct rows of a membership: what a vocabulary is to a column of categories. In a long table few may occur more than once.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (D, R), float64, read-only
+        In the order in which they first occur.
+    groups : tuple of str
+        The R names.
+    rows : ndarray of shape (D,)
+        The first row of each, for names such as ``"row 12"``.
+    index : object
+        The row labels of the pandas frame that was read.
+
+    Examples
+    --------
+    >>> mixtures = Mixtures(np.array([[0.25, 0.75], [1, 0]]), ("f", "m"), np.array([0, 1]))
+    >>> len(mixtures), mixtures.values.tolist()
+    (2, ['row 0', 'row 1'])
+    """
+
+    matrix: Array
+    groups: tuple[str, ...]
+    rows: Array
+    index: Any = None
+
+    has_missing = False
+    missing_code: None = None
+
+    def __post_init__(self) -> None:
+        for name in ("matrix", "rows"):
+            frozen = getattr(self, name).view()
+            frozen.flags.writeable = False
+            object.__setattr__(self, name, frozen)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    def __repr__(self) -> str:
+        return f"Mixtures({len(self)} of {', '.join(map(repr, self.groups))})"
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes, D."""
+        return len(self.matrix)
+
+    @cached_property
+    def values(self) -> Array:
+        """How each is written in a name."""
+        return np.array([f"row {row}" for row in self.rows.tolist()], dtype=np.str_)
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        return {row.tobytes(): code for code, row in enumerate(self.matrix)}
+
+    def encode(self, new: Mixtures, codes: Array, *, what: str) -> Array:
+        """Give the codes of rows whose mixtures were all fitted."""
+        places = np.array([self._places.get(row.tobytes(), -1) for row in new.matrix])
+        if (places < 0).any():
+            unseen = places[codes] < 0
+            row = int(np.argmax(unseen))
+            raise UnseenError(
+                f"Row {row} of {what} has memberships that were not fitted: {new.matrix[codes[row]].tolist()}.",
+                remedy=f"Drop such rows ({int(unseen.sum())} in all), or fit again on data that has them.",
+                column=what,
+                row=row,
+                value=new.matrix[codes[row]].tolist(),
+                count=int(unseen.sum()),
+            )
+        return places.astype(smallest_unsigned(len(self)))[codes]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values that JSON can hold."""
+        return {"type": "mixtures", "groups": list(self.groups), "matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Mixtures:
+        """Restore mixtures from :meth:`to_json`."""
+        groups = tuple(str(name) for name in stored["groups"])
+        matrix = np.array(stored["matrix"], dtype=np.float64).reshape(-1, len(groups))
+        rows = np.array(stored["rows"], dtype=np.int64)
+        if len(rows) != len(matrix) or not np.isfinite(matrix).all():
+            raise ValueError("mixtures without a row or with numbers that are not finite")
+        return cls(matrix, groups, rows)
+
+
+def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, Mixtures]:
+    """Check a membership and give the code of each row with the distinct mixtures.
+
+    Parameters
+    ----------
+    attribute : Attribute
+        Of the kind "membership".
+    fitted : Mixtures, optional
+        What new rows must agree with: their columns are brought into the order of its groups.
+
+    Raises
+    ------
+    ProbabilityError
+        A row is not a distribution.
+    ShapeError, UnseenError
+        Group names are not distinct, not as many as columns, or not those that were fitted.
+    """
+    table = attribute.arrived
+    assert isinstance(table, (Frame, Matrix))
+    what, given = attribute.place, _given_names(attribute, table)
+    names = given or tuple(str(j) for j in range(len(table.columns)))
+    matrix, ours = as_matrix(table, what=what, wording=GROUPS)
+    checked(matrix, ours=ours, name_of=lambda j: names[j], what=what, normalize=False, wording=GROUPS)
+    if fitted is not None:
+        order = _order(names, given is not None, fitted.groups, what)
+        matrix, names = matrix[:, order], fitted.groups
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0  # -0.0 becomes 0.0, so that equal rows have equal bytes
+    if _all_new(matrix):
+        every = np.arange(len(matrix))
+        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index)
+    codes, first = distinct_rows(matrix)
+    return codes, Mixtures(matrix[first], names, first, attribute.index)
+
+
+def _all_new(matrix: Array) -> bool:
+    """Tell from a sample of a long table whether its rows all but never repeat: each is then its own mixture, and nothing is sorted."""
+    if len(matrix) < _LONG:
+        return False
+    probe = np.ascontiguousarray(matrix[:: len(matrix) // _PROBE_ROWS])
+    return len(distinct_rows(probe)[1]) == len(probe)
+
+
+def distinct_rows(matrix: Array) -> tuple[Array, Array]:
+    """Give the code of each row of a float64 matrix and the first row of each code, in the order in which they occur.
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]))
+    (array([0, 1, 0], dtype=uint8), array([0, 1]))
+    """
+    words = np.ascontiguousarray(matrix).view(np.uint64)
+    # One integer per row sorts ten times faster than rows of bytes; where two rows share it, the bytes decide for all.
+    key = np.zeros(len(words), dtype=np.uint64)
+    for j in range(words.shape[1]):
+        key = (key ^ words[:, j]) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    if not np.array_equal(words[first[inverse]], words):
+        whole = words.view(np.dtype((np.void, words.itemsize * words.shape[1]))).ravel()
+        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
+    rank[order] = np.arange(len(order), dtype=rank.dtype)
+    return rank[inverse], first[order]
+
+
+def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...] | None:
+    """Give the group names that came with a membership, checked, or None where it has none."""
+    own = tuple(column.name for column in table.columns) if isinstance(table, Frame) else None
+    if attribute.groups is None:
+        return own
+    named = _as_names(attribute)
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise ShapeError(
+            f"The groups of {attribute.place} name {twice!r} {named.count(twice)} times.",
+            remedy="Give every group a name of its own.",
+            argument=attribute.argument,
+            column=attribute.name,
+            group=twice,
+        )
+    if own is not None and own != named:
+        raise ShapeError(
+            f"The membership in {attribute.place} has columns named {_listed(own)}, but groups says {_listed(named)}.",
+            remedy="Leave out groups, or name the columns of the frame after them.",
+            argument=attribute.argument,
+            column=attribute.name,
+            columns=own,
+            groups=named,
+        )
+    if len(named) != len(table.columns):
+        raise ShapeError(
+            f"The membership in {attribute.place} has {len(table.columns)} columns, but groups names {len(named)}.",
+            remedy="Give one name per column.",
+            argument=attribute.argument,
+            column=attribute.name,
+            n_columns=len(table.columns),
+            n_groups=len(named),
+        )
+    return named
+
+
+def _as_names(attribute: Attribute) -> tuple[str, ...]:
+    groups = attribute.groups
+    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
+        raise ParameterError(
+            f"The groups of {attribute.place} are {groups!r}, which is not a list of names.",
+            remedy='Pass one name per column, such as ["f", "m"].',
+            parameter="groups",
+            column=attribute.name,
+            value=groups,
+        )
+    return tuple(str(name) for name in groups)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _order(names: tuple[str, ...], are_given: bool, fitted: tuple[str, ...], what: str) -> list[int]:
+    """Say which column holds each fitted group; columns without names are taken in the order they come."""
+    if len(names) != len(fitted):
+        raise ShapeError(
+            f"The membership in {what} has {len(names)} groups, but {len(fitted)} were fitted: {_listed(fitted)}.",
+            remedy="Pass one column of probabilities per fitted group.",
+            argument=what,
+            n_columns=len(names),
+            n_groups=len(fitted),
+            known=fitted,
+        )
+    if not are_given:
+        return list(range(len(fitted)))
+    unknown = next((name for name in names if name not in fitted), None)
+    if unknown is not None:
+        raise UnseenError(
+            f"The membership in {what} has a group {unknown!r}, which is not among the fitted groups {_listed(fitted)}.",
+            remedy="Name the columns after the fitted groups.",
+            argument=what,
+            value=unknown,
+            known=fitted,
+        )
+    return [names.index(name) for name in fitted]

@@ -1,0 +1,276 @@
+"""One random number per row that follows from the row's key and the seed alone: not from its place, its block or who walks it.
+
+The number has 53 bits, so that it is a float in [0, 1) as well as an integer that can be compared exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data.seeds import seed_of
+from r2b.errors import InputError, MissingValueError, ParameterError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Words = NDArray[np.uint64]
+
+BITS = 53
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
+_WHOLE = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+_MOMENT = re.compile(rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)(?:([+-])([0-9]{2}):([0-9]{2}))?")
+_TRUTH = {b"true": 1, b"false": 0}
+
+
+def row_numbers(first: int, n_rows: int) -> Words:
+    """Give the keys of rows that are told apart by their place.
+
+    Examples
+    --------
+    >>> row_numbers(3, 2)
+    array([3, 4], dtype=uint64)
+    """
+    return np.arange(first, first + n_rows, dtype=np.uint64)
+
+
+def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
+    """Give one 64-bit word per row for the columns that tell rows apart.
+
+    Equal keys give equal words in every library, integer width and format: CSV knows only text, so that text which spells a whole
+    number, a date, a moment or a truth value is the key that it spells. Other text is hashed, so that two of a billion different keys
+    may share a word; nothing depends on them but a random number.
+
+    Parameters
+    ----------
+    columns : sequence of array-like
+        Integers, text, dates, moments or booleans: NumPy, pandas, polars, pyarrow, lists.
+    names : sequence of str
+        For errors.
+
+    Raises
+    ------
+    MissingValueError
+        A row has no key.
+    InputError
+        A column holds other things, such as decimal numbers.
+
+    Examples
+    --------
+    >>> key_words([[7, 8]], ["id"]), key_words([np.array([7, 8], np.int8)], ["id"]), key_words([["7", "8"]], ["id"])
+    (array([7, 8], dtype=uint64), array([7, 8], dtype=uint64), array([7, 8], dtype=uint64))
+    """
+    words = [_words(column, name) for column, name in zip(columns, names, strict=True)]
+    if len(words) == 1:
+        return words[0]
+    mixed = np.zeros(len(words[0]), np.uint64)
+    for word in words:  # the order of the columns counts
+        mixed = _mixed(mixed + word)
+    return mixed
+
+
+def draws_of(words: Words, random_state: int) -> NDArray[np.int64]:
+    """Give a random number of 53 bits for each key.
+
+    Examples
+    --------
+    >>> draws_of(row_numbers(0, 2), 0).tolist() == draws_of(row_numbers(1, 1), 0).tolist()
+    False
+    >>> draws_of(row_numbers(0, 2), 0)[1:] == draws_of(row_numbers(1, 1), 0)
+    array([ True])
+    """
+    seed = seed_word(random_state)
+    return _top_bits(_mixed(_mixed(words) ^ seed))
+
+
+def uniforms_of(draws: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give draws as numbers in [0, 1), without rounding."""
+    return np.asarray(draws * 2.0**-BITS, np.float64)
+
+
+def entry_uniforms(draws: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give a number in [0, 1) for each entry: a class of a row with this draw.
+
+    Examples
+    --------
+    >>> entry_uniforms(np.array([5, 5]), np.array([0, 1])).round(3)
+    array([0.98 , 0.881])
+    """
+    spread = _mixed(_mixed(draws.astype(np.uint64)) + classes.astype(np.uint64))
+    return uniforms_of(_top_bits(spread))
+
+
+class SeededStream:
+    """Numbers in [0, 1) one after the other, the same in every release of NumPy and on every machine.
+
+    Parameters
+    ----------
+    random_state : int
+    place : int
+        Streams of different places have nothing in common.
+
+    Examples
+    --------
+    >>> one, two = SeededStream(0, 3), SeededStream(0, 3)
+    >>> one.random(4).tolist() == [*two.random(1), *two.random(3)]
+    True
+    """
+
+    def __init__(self, random_state: int, place: int = 0) -> None:
+        self._start = _mixed(_mixed(np.array([place], np.uint64)) ^ _mixed(~seed_word(random_state)))
+        self._given = 0
+
+    def random(self, n: int) -> NDArray[np.float64]:
+        """Give the next ``n`` numbers."""
+        words = _mixed(_mixed(row_numbers(self._given, n)) ^ self._start)
+        self._given += n
+        return uniforms_of(_top_bits(words))
+
+
+def seed_word(random_state: int) -> Words:
+    """Give the word that a seed is mixed in as: a number, since a generator would give every block of rows another."""
+    if not isinstance(random_state, (int, np.integer)):
+        raise ParameterError(
+            f"random_state is {random_state!r}.", remedy="Pass a whole number from 0 to 2**63 - 1.", random_state=random_state
+        )
+    return _mixed(np.array([seed_of(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
+
+
+def _top_bits(words: Words) -> NDArray[np.int64]:
+    return (words >> np.uint64(64 - BITS)).astype(np.int64)
+
+
+def _mixed(words: Words) -> Words:
+    # The finaliser of splitmix64: every bit of the input moves every bit of the output.
+    words = words + GOLDEN
+    words = (words ^ (words >> np.uint64(30))) * FIRST
+    words = (words ^ (words >> np.uint64(27))) * SECOND
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def _words(column: Any, name: str) -> Words:
+    if hasattr(column, "isna"):  # pandas turns whole numbers with gaps into decimals, polars as well
+        _refuse_missing(np.asarray(column.isna()), name)
+    if hasattr(column, "null_count") and not _is_arrow(column):
+        _refuse_missing(np.asarray(column.is_null().to_numpy()), name)
+    values = _of_arrow(column, name) if _is_arrow(column) else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    values = _of_objects(values) if values.dtype.kind == "O" else values
+    kind = values.dtype.kind
+    if kind in "mM":
+        missing = np.isnat(values)
+        _refuse_missing(missing, name)
+        unit = "M8[ns]" if kind == "M" else "m8[ns]"
+        return np.asarray(values.astype(unit).astype(np.int64).view(np.uint64))
+    if kind in "iub":
+        return np.asarray(values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64))
+    if kind in "OSU":
+        return _text_words(values, name)
+    raise InputError(
+        f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart.",
+        remedy="Name columns of whole numbers, text or dates.",
+        column=name,
+        dtype=str(values.dtype),
+    )
+
+
+def _is_arrow(column: Any) -> bool:
+    return type(column).__module__.partition(".")[0] == "pyarrow"
+
+
+def _of_arrow(column: Any, name: str) -> Array:
+    if column.null_count:
+        _refuse_missing(np.array(column.is_null().to_pylist(), bool), name)
+    return np.asarray(column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False))
+
+
+def _of_objects(values: Array) -> Array:
+    """Give objects of Python of one kind as the array that other libraries keep them in; text and mixtures stay objects."""
+    kinds = {type(value) for value in values.tolist()}
+    if kinds and kinds <= {bool, np.bool_}:
+        return values.astype(bool)
+    if kinds and all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+        try:
+            return np.array([int(value) for value in values.tolist()], np.int64)
+        except OverflowError:
+            return values
+    if kinds and all(issubclass(kind, datetime) for kind in kinds):
+        moments = [value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None) for value in values.tolist()]
+        return np.array([np.datetime64(getattr(moment, "asm8", moment)) for moment in moments]).astype("M8[ns]")
+    if kinds and all(issubclass(kind, date) for kind in kinds):
+        return values.astype("M8[D]")
+    return values
+
+
+def _refuse_missing(missing: Array, name: str) -> None:
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise MissingValueError(
+            f"Row {row} has no value of the key{f' {name!r}' if name else ''}.",
+            remedy="Name columns that tell every row apart, or fill the gap.",
+            column=name,
+            row=row,
+        )
+
+
+def _text_words(values: Array, name: str) -> Words:
+    out = np.empty(len(values), np.uint64)
+    for start in range(0, len(values), _TEXT_ROWS):
+        part = values[start : start + _TEXT_ROWS].tolist()
+        texts = [_bytes(value, name, start + place) for place, value in enumerate(part)]
+        out[start : start + len(part)] = _hashed(texts)
+        for place, text in enumerate(texts):
+            word = _spelled_word(text)
+            if word is not None:
+                out[start + place] = word % 2**64
+    return out
+
+
+def _spelled_word(text: bytes) -> int | None:
+    """Give the word of the value that a text spells as formats without types spell it, or None where it is text alone."""
+    if _WHOLE.fullmatch(text):
+        number = int(text)
+        return number if -(2**63) <= number < 2**64 else None
+    moment = _MOMENT.fullmatch(text)
+    if moment is None:
+        return _TRUTH.get(text)
+    local, sign, hours, minutes = moment.groups()
+    try:
+        ahead = 0 if sign is None else int(sign + hours) * 60 + int(sign + minutes)
+        return int(np.datetime64(local.decode(), "ns").astype(np.int64)) - ahead * 60 * 10**9
+    except (ValueError, OverflowError):  # such as the 31st of February
+        return None
+
+
+def _bytes(value: Any, name: str, row: int) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return b"%d" % int(value)
+    if value is None or value != value:
+        _refuse_missing(np.arange(row + 1) == row, name)
+    if isinstance(value, float):
+        raise InputError(
+            f"Row {row} of the key {name!r} is {value!r}.", remedy="Name columns of whole numbers, text or dates.", column=name, row=row
+        )
+    return str(value).encode()
+
+
+def _hashed(texts: list[bytes]) -> Words:
+    """Hash byte strings, all at once: a random word for each (byte, place), added up."""
+    lengths = np.array([len(text) for text in texts], np.int64)
+    joined = np.frombuffer(b"".join(texts), np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(len(joined), dtype=np.int64) - np.repeat(starts, lengths)
+    words = _mixed(joined.astype(np.uint64) + np.uint64(256) * place.astype(np.uint64))
+    sums = np.zeros(len(texts), np.uint64)
+    some = lengths > 0
+    if some.any():
+        sums[some] = np.add.reduceat(words, starts[some])
+    return _mixed(sums + lengths.astype(np.uint64))

@@ -1,0 +1,224 @@
+"""Class labels whose counts match a table or a set of distributions: every sum is rounded down or up, and nothing changes on average."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from r2b._data.integers import smallest_unsigned
+from r2b._labels.forms.forest import COMPILE_FROM, Forest
+from r2b._labels.forms.keyed import SeededStream, entry_uniforms, uniforms_of
+from r2b._labels.forms.sampling import block_length, check_distributions, check_matrix, check_weight, sample_rows
+from r2b.errors import ParameterError
+
+#: Targets this close to an integer are that integer.
+SNAP = 1e-9
+#: How far the sum of a row of targets may be from an integer.
+ROW_SUM_TOLERANCE = 1e-6
+#: A row with an entry this close to 1 is decided.
+SURE = 1e-12
+#: Shares of a row, and weights relative to the largest, below this are zero: their product would leave the range of float64.
+NEGLIGIBLE = 1e-150
+
+
+class Uniforms(Protocol):
+    """Gives numbers in [0, 1): a generator of NumPy, or a :class:`r2b._labels.forms.keyed.SeededStream`."""
+
+    def random(self, n: int, /) -> NDArray[np.float64]:
+        """Give the next ``n`` numbers."""
+        ...
+
+
+def round_table(targets: ArrayLike, rng: Uniforms) -> NDArray[np.int64]:
+    """Round a table of counts at random so that every entry and every sum is rounded down or up and nothing changes on average.
+
+    Parameters
+    ----------
+    targets : array of shape (M, L)
+        Nonnegative real counts whose row sums are integers to 1e-6. Entries within 1e-9 of an integer are that integer.
+    rng : Uniforms
+
+    Returns
+    -------
+    counts : int64 array of shape (M, L)
+        Each entry is the floor or the ceiling of its target, each row sum is exact, each column sum is the floor or the ceiling of the
+        real column sum, and the expected value is ``targets``.
+
+    Raises
+    ------
+    ShapeError, ParameterError
+        The table is not two-dimensional, has negative or infinite entries, or a row sum that is not an integer.
+
+    Examples
+    --------
+    >>> counts = round_table([[1.5, 0.5], [2.5, 0.5]], np.random.default_rng(0))
+    >>> counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+    ([2, 3], [4, 1])
+    """
+    table = np.asarray(check_matrix(targets, "targets"), dtype=np.float64)
+    if not (np.isfinite(table).all() and (table >= -SNAP).all()):
+        raise ParameterError("targets has negative, infinite or missing entries.", remedy="Pass real counts that are not negative.")
+    floor = np.floor(table)
+    raw = table - floor
+    _check_row_sums(table, raw)
+    ups = raw > 1 - SNAP
+    parts = np.where(ups | (raw < SNAP), 0.0, raw)
+    _complete_rows(parts)
+    counts = floor.astype(np.int64) + ups
+    moved = np.abs(parts + ups - raw).sum(axis=0)
+    parts = np.vstack([parts, _slack(parts.sum(axis=0), np.minimum(SNAP + moved, ROW_SUM_TOLERANCE))])
+
+    counts = np.vstack([counts, np.zeros((1, table.shape[1]), np.int64)])
+    counts += parts >= 1
+    owner, column = np.nonzero((parts > 0) & (parts < 1))
+    owners, lengths = np.unique(owner, return_counts=True)
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    forest = Forest(table.shape[1], len(parts), capped=True, compiled=parts.size > COMPILE_FROM)
+    full = forest.add(start, column, parts[owner, column], owners, np.ones(len(owners)), rng.random(len(owner)))
+    counts[full] += 1
+    # With the slack all sums are whole, so that no forest is left in exact arithmetic; what is left here is whole but for rounding errors.
+    row, column, mass = forest.undecided()
+    counts[row, column] += mass > 0.5
+    return counts[:-1]
+
+
+def _check_row_sums(table: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+    sums = raw.sum(axis=1)
+    off = np.abs(sums - np.rint(sums))
+    # Counts of 1e9 carry errors of 1e-7 each before they are handed in.
+    bad = np.flatnonzero(off > ROW_SUM_TOLERANCE + 4 * np.finfo(np.float64).eps * table.sum(axis=1))
+    if bad.size:
+        raise ParameterError(
+            f"Row {bad[0]} of targets sums to {table[bad[0]].sum():.9g}, which is not an integer.",
+            remedy="Pass one row per class of labels, its entries summing to the number of rows of that class.",
+            row=int(bad[0]),
+            total=float(table[bad[0]].sum()),
+        )
+
+
+def _complete_rows(parts: NDArray[np.float64]) -> None:
+    """Spread what each row lacks to an integer sum over its fractional entries, none of which leaves [0, 1]."""
+    sums = parts.sum(axis=1)
+    gap = np.rint(sums) - sums
+    room = np.where(gap[:, None] > 0, 1 - parts, parts) * (parts > 0)
+    # In proportion to the room left, which always suffices: the nearest integer lies between 0 and the number of fractional entries.
+    parts += room * (gap / np.maximum(room.sum(axis=1), np.finfo(np.float64).tiny))[:, None]
+    np.clip(parts, 0, 1, out=parts)
+
+
+def _slack(sums: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return an extra row that makes every column sum whole, so that no path of the forest ever has to be treated apart from a cycle."""
+    return np.where(np.abs(sums - np.rint(sums)) <= tolerance, 0.0, np.ceil(sums) - sums)
+
+
+def round_rows(rows: ArrayLike, draws: NDArray[np.int64], weight: ArrayLike | None = None) -> NDArray[Any]:
+    """Decide the class of every row of one group at random so that the group's class shares stay as they are.
+
+    Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive probability.
+
+    Without weights the count of each class is the floor or the ceiling of its column sum, so that the group's means are met to within
+    1/n. With weights the weighted column sums are kept until at most L-1 rows are undecided; those are then decided at random from their
+    distributions. So, for every class,
+
+        |weighted share of the labels - weighted mean of the rows| <= (L - 1) * max(weight of an undecided row) / total weight.
+
+    Equal weights give the labels that no weights give.
+
+    Parameters
+    ----------
+    rows : array of shape (n, L)
+        Distributions of one group, float32 or float64; each is rescaled to its own sum, and sums are meant after that.
+    draws : int64 array of shape (n,)
+        Random numbers of the rows, of 53 bits: see :mod:`r2b._labels.forms.keyed`.
+    weight : array of shape (n,), optional
+        Weight of each row. Rows without weight are sampled.
+
+    Returns
+    -------
+    codes : array of shape (n,)
+        Class of each row, in the smallest unsigned integer type.
+
+    Raises
+    ------
+    ProbabilityError, LengthError, WeightError
+        A row is not a distribution, or the weights do not fit.
+
+    Examples
+    --------
+    >>> codes = round_rows([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]], np.array([5, 1, 7, 3]))
+    >>> np.bincount(codes).tolist()
+    [2, 2]
+    """
+    matrix = check_matrix(rows)
+    n, n_classes = matrix.shape
+    values = None if weight is None else check_weight(weight, n)
+    heaviest = 1.0 if values is None else float(values.max(initial=0.0))
+    rounder = RowRounder(n_classes, SeededStream(int(draws[0]) if n else 0), heaviest, compiled=matrix.size > COMPILE_FROM)
+    codes = np.zeros(n, dtype=smallest_unsigned(n_classes))
+    step = block_length(n_classes)
+    for low in range(0, n, step):
+        here = slice(low, low + step)
+        numbers = np.arange(low, min(low + step, n))
+        decided, classes = rounder.add(matrix[here], numbers, draws[here], None if values is None else values[here])
+        codes[decided] = classes
+    decided, classes = rounder.finish()
+    codes[decided] = classes
+    return codes
+
+
+class RowRounder:
+    """Decides the classes of the rows of one group as they come, in order: what is decided does not depend on the blocks they come in.
+
+    Parameters
+    ----------
+    n_classes : int
+    stream : Uniforms
+        Decides the few rows that are undecided at the end.
+    heaviest : float
+        Weight of the heaviest row of the group; 1 without weights.
+    compiled : bool
+        Whether to use the compiled kernel, where there is one. The results are the same.
+    """
+
+    def __init__(self, n_classes: int, stream: Uniforms, heaviest: float = 1.0, *, compiled: bool = False) -> None:
+        self.n_classes, self.stream = n_classes, stream
+        self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
+        self._forest = Forest(n_classes, n_classes, capped=False, compiled=compiled)
+
+    def add(
+        self, block: NDArray[Any], numbers: NDArray[np.int64], draws: NDArray[np.int64], weight: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
+        check_distributions(block, block.sum(axis=1, dtype=np.float64), int(numbers[0]) if len(numbers) else 0)
+        values = np.ones(len(block)) if weight is None else weight / self.heaviest
+        row, column = np.nonzero(block > NEGLIGIBLE)
+        chance = block[row, column].astype(np.float64)
+        chance /= np.bincount(row, chance, minlength=len(block))[row]
+        weighty = values >= NEGLIGIBLE
+        weightless = np.flatnonzero(~weighty)
+        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
+        sure = (chance >= 1 - SURE) & weighty[row]
+        weighty[row[sure]] = False
+        open_ = weighty[row]
+        decided, classes = [weightless, row[sure]], [drawn, column[sure]]
+        row, column, chance = row[open_], column[open_], chance[open_]
+        counts = np.bincount(row, minlength=len(block))
+        owners = np.flatnonzero(counts)
+        start = np.concatenate([[0], np.cumsum(counts[owners])])
+        # One uniform per entry, needed or not, that follows from the row's draw and the class alone.
+        uniforms = entry_uniforms(draws[row], column)
+        full = self._forest.add(start, column, chance * values[row], numbers[owners], values[owners], uniforms)
+        return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate([*classes, full[1]])
+
+    def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Decide the rows that are left, fewer than there are classes; give their numbers and classes."""
+        owner, column, mass = self._forest.undecided()
+        last, place = np.unique(owner, return_inverse=True)
+        table = np.zeros((last.size, self.n_classes))
+        table[place, column] = mass
+        if not last.size:
+            return last, last
+        chosen = round_table(table / table.sum(axis=1, keepdims=True), self.stream)
+        return last, chosen @ np.arange(self.n_classes)

@@ -1,0 +1,218 @@
+"""Draws one class per row from its distribution, for uniform numbers that the caller has drawn.
+
+No function here makes its own random numbers: the same uniforms give the same labels, whatever the block size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from r2b._data.integers import smallest_unsigned
+from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
+
+#: How far a row of probabilities may be from a sum of 1 before it is refused; closer rows are rescaled. float32 rows need about 1e-6.
+SUM_TOLERANCE = 1e-4
+
+#: Entries per block: 1 MB of float64, so that the temporaries of a block stay in the processor's cache.
+BLOCK_ENTRIES = 131_072
+
+
+def block_length(n_classes: int) -> int:
+    """Rows of one block, for rows of ``n_classes`` entries."""
+    return max(1, BLOCK_ENTRIES // max(n_classes, 1))
+
+
+def check_matrix(rows: ArrayLike, name: str = "rows") -> NDArray[Any]:
+    """Two-dimensional array with at least one column, not copied and not yet looked into."""
+    matrix = np.asarray(rows)
+    if matrix.ndim != 2:
+        raise ShapeError(
+            f"{name} has {matrix.ndim} dimensions, not 2.",
+            remedy="Pass one row per distribution and one column per class.",
+            ndim=matrix.ndim,
+        )
+    if matrix.shape[1] == 0:
+        raise EmptyError(f"{name} has no columns.", remedy="Pass at least one class.", shape=matrix.shape)
+    return matrix
+
+
+def check_distributions(block: NDArray[Any], totals: NDArray[np.float64], first: int = 0) -> None:
+    """Refuse a block of rows, the first of which is row ``first``, unless each is a distribution to ``SUM_TOLERANCE``."""
+    # Written so that a NaN, for which every comparison is false, is refused as well.
+    if not block.size or (block.min() >= 0 and np.abs(totals - 1).max() <= SUM_TOLERANCE):
+        return
+    bad = np.flatnonzero(~((block >= 0).all(axis=1) & (np.abs(totals - 1) <= SUM_TOLERANCE)))[0]
+    raise ProbabilityError(
+        f"Row {first + bad} is not a distribution: its smallest entry is {block[bad].min():.6g} and its sum {totals[bad]:.6g}.",
+        remedy="Pass rows without missing or negative entries that sum to 1.",
+        row=int(first + bad),
+        total=float(totals[bad]),
+    )
+
+
+def check_index(index: ArrayLike, n_table: int) -> NDArray[Any]:
+    """One-dimensional array of integers that point into a table of ``n_table`` rows."""
+    codes = np.asarray(index)
+    if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "ui"):
+        raise ShapeError(
+            f"index has {codes.ndim} dimensions and type {codes.dtype}.",
+            remedy="Pass one integer per row.",
+            ndim=codes.ndim,
+            dtype=str(codes.dtype),
+        )
+    if codes.size and (codes.min() < 0 or codes.max() >= n_table):
+        raise ParameterError(
+            f"index runs from {codes.min()} to {codes.max()}, but the table has {n_table} rows.",
+            remedy="Pass indices that start at 0 and stay below the number of rows of the table.",
+            lowest=int(codes.min()),
+            highest=int(codes.max()),
+            n_table=n_table,
+        )
+    return codes
+
+
+def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    """Weights as float64: one per row, finite, none negative."""
+    values = np.asarray(weight, dtype=np.float64)
+    if values.shape != (n_rows,):
+        raise LengthError(
+            f"weight has shape {values.shape}, but there are {n_rows} rows.",
+            remedy="Pass one weight per row.",
+            shape=values.shape,
+            n_rows=n_rows,
+        )
+    bad = np.flatnonzero(~((values >= 0) & (values < np.inf)))
+    if bad.size:
+        raise WeightError(
+            f"The weight of row {bad[0]} is {values[bad[0]]}.",
+            remedy="Pass finite weights that are not negative.",
+            row=int(bad[0]),
+            weight=float(values[bad[0]]),
+        )
+    return values
+
+
+def _check_uniforms(uniforms: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    values = np.asarray(uniforms, dtype=np.float64)
+    if values.shape != (n_rows,):
+        raise LengthError(
+            f"uniforms has shape {values.shape}, but there are {n_rows} rows.",
+            remedy="Pass one uniform number per row.",
+            shape=values.shape,
+            n_rows=n_rows,
+        )
+    if values.size and not (values.min() >= 0 and values.max() < 1):
+        raise ParameterError(
+            f"uniforms run from {values.min()} to {values.max()}.",
+            remedy="Pass numbers in [0, 1), such as rng.random(n).",
+            lowest=float(values.min()),
+            highest=float(values.max()),
+        )
+    return values
+
+
+def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> NDArray[Any]:
+    """Draw one class per row by inverting its cumulative distribution.
+
+    Rows are rescaled to their own sum, and a class of probability zero is never drawn.
+
+    Parameters
+    ----------
+    rows : array of shape (n, L)
+        Distributions; float32 rows and rows off by rounding are fine.
+    uniforms : array of shape (n,)
+        Numbers in [0, 1).
+
+    Returns
+    -------
+    codes : array of shape (n,)
+        Class of each row, in the smallest unsigned integer type.
+
+    Raises
+    ------
+    ProbabilityError
+        A row has a missing or negative entry or is off a sum of 1 by more than 1e-4.
+    LengthError, ParameterError
+        ``uniforms`` has another length or leaves [0, 1).
+
+    Examples
+    --------
+    >>> sample_rows([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0]], [0.5, 0.2])
+    array([2, 0], dtype=uint8)
+    """
+    matrix = check_matrix(rows)
+    n, n_classes = matrix.shape
+    draws = _check_uniforms(uniforms, n)
+    codes = np.empty(n, dtype=smallest_unsigned(n_classes))
+    step = block_length(n_classes)
+    for low in range(0, n, step):
+        block = matrix[low : low + step]
+        reached = np.cumsum(block, axis=1, dtype=np.float64)
+        totals = reached[:, -1]
+        check_distributions(block, totals, low)
+        # A float64 u < 1 is at most 1 - 2**-53, so u * total rounds to a number below total: the count stays below L, and as the
+        # sums rise only at classes of positive probability, only those are drawn.
+        codes[low : low + step] = np.count_nonzero(reached <= (draws[low : low + step] * totals)[:, None], axis=1)
+    return codes
+
+
+def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> NDArray[Any]:
+    """Draw one class per row where row i has the distribution ``table[index[i]]``.
+
+    The result is that of ``sample_rows(table[index], uniforms)``, without those rows: a binary search in the cumulative table.
+
+    Parameters
+    ----------
+    index : integer array of shape (n,)
+        Row of the table for each row.
+    table : array of shape (M, L)
+        Distributions.
+    uniforms : array of shape (n,)
+        Numbers in [0, 1).
+
+    Returns
+    -------
+    codes : array of shape (n,)
+        Class of each row, in the smallest unsigned integer type.
+
+    Raises
+    ------
+    ProbabilityError
+        A row of the table is not a distribution.
+    LengthError, ParameterError, ShapeError
+        ``uniforms`` or ``index`` does not fit.
+
+    Examples
+    --------
+    >>> sample_table([1, 1, 0], [[0.0, 1.0], [0.5, 0.5]], [0.1, 0.6, 0.0])
+    array([0, 1, 1], dtype=uint8)
+    """
+    matrix = check_matrix(table, "table")
+    chosen = check_index(index, len(matrix))
+    draws = _check_uniforms(uniforms, chosen.size)
+    n_classes = matrix.shape[1]
+    width = 1 << (n_classes - 1).bit_length()
+    # Padded with infinity to a power of two, so that every search takes the same steps. Adding the row number to the sums and
+    # searching once would cost the uniforms their last digits.
+    reached = np.full((len(matrix), width), np.inf)
+    np.cumsum(matrix, axis=1, dtype=np.float64, out=reached[:, :n_classes])
+    totals = reached[:, n_classes - 1].copy()
+    check_distributions(matrix, totals)
+    flat = reached.ravel()
+    codes = np.empty(chosen.size, dtype=smallest_unsigned(n_classes))
+    step = BLOCK_ENTRIES // 4
+    for low in range(0, chosen.size, step):
+        part = chosen[low : low + step].astype(np.intp)
+        aims = draws[low : low + step] * totals[part]
+        first = part * width
+        place = first.copy()
+        half = width >> 1
+        while half:
+            # take, not indexing: it is twice as fast, and the places are in range by construction.
+            place += half * (flat.take(place + (half - 1)) <= aims)
+            half >>= 1
+        codes[low : low + step] = place - first
+    return codes

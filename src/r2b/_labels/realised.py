@@ -1,0 +1,119 @@
+"""The parity that labels have in the form in which they leave: measured on the labels themselves, never taken from the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.families import Families
+from r2b._data.layout import Layout
+from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Realised:
+    """What holds for labels as they stand.
+
+    The certificate speaks of distributions. One class per row cannot match them exactly: whole rows move a group mean in steps of one
+    over its rows, and drawn ones stray by chance.
+
+    Attributes
+    ----------
+    parity : float
+        Largest difference between the means of two groups of a family in any class.
+    parity_by_class : ndarray of shape (n_classes,)
+    excess : float
+        Largest amount by which a mean lies outside the bound of a family; 0 where all are met.
+    means : ndarray of shape (n_groups, n_classes)
+    families : tuple of FamilyProof
+        What the bound of each family limits, for these labels and for those that came in.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a", "b"], sensitive_features=["f", "f", "f", "m", "m", "m", "m"], epsilon=0)
+    >>> found = fair.realised(fair.round(random_state=0))
+    >>> round(fair.certificate.parity, 9), round(found.parity, 4), round(found.excess, 4)
+    (0.0, 0.1667, 0.1667)
+    """
+
+    parity: float
+    parity_by_class: Floats
+    excess: float
+    means: Floats
+    families: tuple[FamilyProof, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values that strict JSON can hold."""
+        return {
+            "parity": self.parity,
+            "parity_by_class": self.parity_by_class.tolist(),
+            "excess": self.excess,
+            "families": [family.to_json() for family in self.families],
+        }
+
+
+def realised(families: Families, proof: Certificate, cells: Layout, sums: Floats, weight: Floats) -> Realised:
+    """Measure labels of the fitted rows.
+
+    Parameters
+    ----------
+    families : Families
+    proof : Certificate
+        For the group means of the labels that came in.
+    cells : Layout
+    sums : ndarray of shape (n_cells, n_classes)
+        Weighted sums of the labels of each cell.
+    weight : ndarray of shape (n_cells,)
+    """
+    means = families.means(cells, sums, weight)
+    by_class = between_groups(families.members, means)
+    found = measured(families.members, families.share, means, proof.means_before)
+    return Realised(float(by_class.max()), by_class, max(family.excess for family in found), means, found)
+
+
+def rounding_bound(families: Families, cells: Layout, counts: Floats, weight: Floats, heaviest: float | None, n_classes: int) -> Floats:
+    """Give how far the group means of ``round`` may be from those of the distributions, of shape (n_groups,).
+
+    Every class count of a cell is right to within one row; of weighted rows the weight of a class to within L - 1 of the heaviest.
+
+    Parameters
+    ----------
+    families : Families
+    cells : Layout
+    counts, weight : ndarray of shape (n_cells,)
+        Rows of each cell, and their weight.
+    heaviest : float or None
+        Weight of the heaviest row; None where rows have no weights.
+    n_classes : int
+
+    Returns
+    -------
+    ndarray
+        Infinite for groups that count rows in part: uncertain groups and moments.
+    """
+    of_group, total = families.cells_of_groups(cells, counts if heaviest is None else weight)
+    steps = of_group if heaviest is None else of_group * (n_classes - 1) * heaviest
+    bound = np.full(len(steps), np.inf)
+    counted = np.isfinite(of_group) & (total > 0)
+    bound[counted] = steps[counted] / total[counted]
+    return bound
+
+
+def promised_parity(families: Families, proof: Certificate, bound: Floats) -> float:
+    """Give the parity that labels keep whose group means are within a bound of the certified ones."""
+    worst = proof.parity
+    for member in families.members:
+        means, apart = proof.means[member.groups], bound[member.groups]
+        if len(apart) > 1:
+            high, low = means + apart[:, None], means - apart[:, None]
+            # The two groups must differ: of one group the highest and the lowest mean never occur together.
+            for one in range(len(apart)):
+                others = np.delete(low, one, axis=0)
+                worst = max(worst, float((high[one] - others).max()))
+    return worst

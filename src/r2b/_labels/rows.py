@@ -1,0 +1,285 @@
+"""Fair labels of the rows of one table, block by block, in every form. Nothing here takes the likeliest class: that would undo the work.
+
+The new label of a row is a function of its old label, its group and the prices; the whole matrix exists only if someone asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from r2b._data import Dataset, Groups, Mixtures
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.integers import BLOCK_ROWS, smallest_unsigned
+from r2b._data.lanes import in_order, parts_of
+from r2b._data.memory import refuse_beyond_memory
+from r2b._data.merge import class_weights, joint_codes
+from r2b._labels.forms.counted import handed_out, whole_cell, whole_counts
+from r2b._labels.forms.expansion import Expansion, expand_index, expand_rows
+from r2b._labels.forms.forest import COMPILE_FROM
+from r2b._labels.forms.keyed import uniforms_of
+from r2b._labels.forms.sampling import sample_rows, sample_table
+from r2b._labels.forms.turns import Turns, rows_by_code
+from r2b._labels.response import Response
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_WITHOUT_MATRIX = (
+    "Use iter_soft(), which gives it a block at a time, sample(), round() or expand(), or soft(dtype='float32') for half of it."
+)
+_FEW = 1 << 16  # answers that are made at once whatever the number of rows
+_HELD = 1 << 26  # entries of all answers that are held at once: 512 MB
+_PART = 1 << 22  # entries of answers that are made together where not all are held
+
+
+@dataclass(frozen=True, eq=False)
+class FairRows:
+    """The rows of a table and what turns them into fair ones.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    response : Response
+        For the cells of this dataset.
+    """
+
+    dataset: Dataset
+    response: Response
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the labels go out as they came in."""
+        return self.response.unchanged
+
+    @cached_property
+    def channel(self) -> Floats:
+        """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes)."""
+        return self.response.channel()
+
+    @property
+    def _by_table(self) -> bool:
+        """Whether the answers to all pure classes of all cells are fewer than the rows, and so are looked up."""
+        data = self.dataset
+        if data.labels.is_soft or self.response.table is not None:
+            return not data.labels.is_soft
+        n_answers = data.n_groups * data.n_classes
+        return n_answers <= max(data.n_rows, _FEW) and n_answers * data.n_classes <= _HELD
+
+    @property
+    def _table(self) -> Floats:
+        # One distribution per (cell, class): the row that ``joint_codes`` points at.
+        n_classes = self.dataset.n_classes
+        return self.channel.reshape(-1, n_classes)
+
+    def blocks(self, size: int, dtype: DTypeLike) -> Iterator[Array]:
+        """Give the matrix of fair labels ``size`` rows at a time."""
+        table = self._table.astype(dtype, copy=False) if self._by_table else None
+        for start in range(0, self.dataset.n_rows, size):
+            stop = min(start + size, self.dataset.n_rows)
+            out = np.empty((stop - start, self.dataset.n_classes), dtype)
+            self._write(out, slice(start, stop), table)
+            yield out
+
+    def matrix(self, dtype: DTypeLike) -> Array:
+        """Give the whole matrix of fair labels."""
+        n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
+        needed = n_rows * n_classes * np.dtype(dtype).itemsize
+        refuse_beyond_memory(needed, f"The matrix of {n_rows:,} rows and {n_classes:,} classes", _WITHOUT_MATRIX)
+        out = np.empty((n_rows, n_classes), dtype)
+        table = self._table.astype(dtype, copy=False) if self._by_table else None
+        parts = parts_of(n_rows, max(1, (1 << 18) // n_classes))
+        for _ in in_order(lambda part: self._write(out[part], part, table), parts):
+            pass
+        return out
+
+    def _write(self, out: Array, part: slice, table: Array | None) -> None:
+        if table is not None:
+            # Codes are in range by construction; "clip" spares NumPy a buffer and a check.
+            np.take(table, joint_codes(self.dataset, part.start, part.stop), axis=0, out=out, mode="clip")
+            return
+        out[...] = self.of_rows(part)
+
+    def sample(self, draws: Integers) -> Array:
+        """Draw one class per row, each by the random number that belongs to it."""
+        data, uniforms = self.dataset, uniforms_of(draws)
+        if self._by_table:
+            return sample_table(joint_codes(data), self._table, uniforms)
+        drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        if not data.labels.is_soft:
+            for mine, index, table in self._coded_parts():
+                drawn[mine] = sample_table(index, table, uniforms[mine])
+            return drawn
+        for start, block in self._numbered_blocks():
+            drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
+        return drawn
+
+    def round(self, draws: Integers, seed: int) -> Array:
+        """Pick one class per row so that group means stay as close to the optimum as whole rows allow.
+
+        Rows of classes without weights get whole counts for every cell, handed out in the order of their draws. Other rows are rounded one
+        after the other, in their own order.
+        """
+        data = self.dataset
+        if self.unchanged and not data.labels.is_soft:
+            return data.labels.array
+        categorical = set(data.groups.kinds) == {CATEGORICAL}
+        if categorical and not data.labels.is_soft and data.weight is None:
+            return self._counted(draws, seed)
+        order, groups = (None, data.groups.codes) if categorical else _strands(data.groups)
+        return self._in_turn(order, groups, draws, seed)
+
+    def _counted(self, draws: Integers, seed: int) -> Array:
+        """Hand out whole counts; for all cells at once, as where rows live elsewhere, unless their answers are too many to be held."""
+        data = self.dataset
+        counts = class_weights(data, ignore_weight=True)
+        if data.n_groups * data.n_classes**2 <= _HELD:
+            return handed_out(whole_counts(counts, self.channel, seed).reshape(-1, data.n_classes), joint_codes(data), draws)
+        codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        for mine in rows_by_code(data.groups.codes):
+            cell = int(data.groups.codes[mine[0]])
+            codes[mine] = handed_out(whole_cell(counts[cell], self._of_cell(cell), cell, seed), data.labels.array[mine], draws[mine])
+        return codes
+
+    def _in_turn(self, order: Array | None, groups: Array, draws: Integers, seed: int) -> Array:
+        """Round rows one after the other, in this order, those of a group together."""
+        data, weight = self.dataset, self.dataset.weight
+        heaviest = None
+        if weight is not None:
+            heaviest = np.zeros(int(groups.max(initial=0)) + 1)
+            np.maximum.at(heaviest, groups, weight if order is None else weight[order])
+        turns = Turns(data.n_classes, seed, heaviest, compiled=data.n_rows * data.n_classes > COMPILE_FROM)
+        if order is None:
+            turns.take(groups, draws, weight, 0, self.of_rows)
+            return turns.finish()
+        turns.take(groups, draws[order], None if weight is None else weight[order], 0, lambda rows: self.of_rows(order[rows]))
+        codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        codes[order] = turns.finish()
+        return codes
+
+    def of_rows(self, mine: Array | slice) -> Array:
+        """Give the new labels of some rows."""
+        labels, cells = self.dataset.labels.array[mine], self.dataset.groups.codes[mine]
+        if self.dataset.labels.is_soft:
+            return self.response.of_rows(labels, cells)
+        if self._by_table:
+            return self.channel[cells, labels]
+        codes, place = np.unique(cells.astype(np.int64) * self.dataset.n_classes + labels, return_inverse=True)
+        return self._answers(codes)[place]
+
+    def _of_cell(self, cell: int) -> Array:
+        """Give P(new class | old class) in one cell."""
+        n_classes = self.dataset.n_classes
+        if self._by_table:
+            mine: Array = self.channel[cell]
+            return mine
+        out = np.empty((n_classes, n_classes))
+        for part in parts_of(n_classes, max(1, _PART // n_classes)):
+            out[part] = self._answers(cell * n_classes + np.arange(part.start, part.stop))
+        return out
+
+    def _answers(self, codes: NDArray[np.int64]) -> Array:
+        """Give the new labels for some pairs of cell and class, coded as by ``joint_codes``."""
+        return self.answers(*np.divmod(codes, self.dataset.n_classes))
+
+    def answers(self, cells: Array, classes: Array) -> Array:
+        """Give the new labels of rows of these cells and classes."""
+        if self.response.table is not None:
+            return np.asarray(self.response.table[cells, classes])
+        one_hot = np.zeros((len(cells), self.dataset.n_classes))
+        one_hot[np.arange(len(cells)), classes] = 1.0
+        return self.response.of_rows(one_hot, cells)
+
+    def _coded_parts(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Give rows of the same cells and classes together: which rows, which answer each of them has, and the answers."""
+        joint = joint_codes(self.dataset)
+        order = np.argsort(joint, kind="stable")
+        codes, first = np.unique(joint[order], return_index=True)
+        ends = np.append(first, len(order))
+        for part in parts_of(len(codes), max(1, _PART // self.dataset.n_classes)):
+            mine = order[ends[part.start] : ends[part.stop]]
+            index = np.repeat(np.arange(part.stop - part.start), np.diff(ends[part.start : part.stop + 1]))
+            yield mine, index, self._answers(codes[part].astype(np.int64))
+
+    def expand(self) -> Expansion:
+        """Repeat each row for its classes, with weights."""
+        data = self.dataset
+        if self._by_table:
+            return expand_index(joint_codes(data), self._table, data.weight)
+        parts = []
+        if not data.labels.is_soft:
+            for mine, index, table in self._coded_parts():
+                row, code, part = expand_index(index, table, None if data.weight is None else data.weight[mine])
+                parts.append((mine[row], code, part))
+            several = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            order = np.argsort(several[0], kind="stable")
+            return several[0][order], several[1][order], several[2][order]
+        for start, block in self._numbered_blocks():
+            weight = None if data.weight is None else data.weight[start : start + len(block)]
+            row, code, part = expand_rows(block, weight)
+            parts.append((row + start, code, part))
+        rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rows, codes, weights
+
+    def sampling_variance(self) -> tuple[Floats, float]:
+        """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight.
+
+        Both in units of the heaviest row.
+        """
+        data = self.dataset
+        variance = np.zeros((data.n_groups, data.n_classes))
+        total = 0.0
+        # In units of the heaviest row: squares of very large or small weights leave the range of floating point.
+        weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
+        if not data.labels.is_soft and not self._by_table:
+            for mine, index, table in self._coded_parts():
+                weight = weights[mine]
+                squares = np.bincount(index, weight**2, minlength=len(table))
+                cells = np.empty(len(table), np.intp)
+                cells[index] = data.groups.codes[mine]
+                np.add.at(variance, cells, squares[:, None] * _binomial_variance(table))
+                total += float(weight.sum())
+            return variance, total
+        for start, block in self._numbered_blocks():
+            codes = data.groups.codes[start : start + len(block)]
+            weight = weights[start : start + len(block)]
+            np.add.at(variance, codes, (weight**2)[:, None] * _binomial_variance(block))
+            total += float(weight.sum())
+        return variance, total
+
+    def _numbered_blocks(self) -> Iterator[tuple[int, Array]]:
+        size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
+        for number, block in enumerate(self.blocks(size, np.float64)):
+            yield number * size, block
+
+
+def _binomial_variance(probability: Array) -> Array:
+    # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
+    return np.asarray(np.maximum(probability * (1.0 - probability), 0.0))
+
+
+def _strands(groups: Groups) -> tuple[Array, Array]:
+    """Give an order of the rows and a number for each row in it: those of the same categories, in the order of what else they have.
+
+    A continuous attribute leaves few rows to a cell. Rounded in its order, rows pass what they lack on to their neighbours, so that every
+    stretch of the attribute keeps its counts and its moments stay where they are.
+    """
+    ranks, fixed = [], np.zeros(groups.n_groups, dtype=np.int64)
+    for column, (vocabulary, kind) in enumerate(zip(groups.vocabularies, groups.kinds, strict=True)):
+        codes = groups.table[:, column]
+        if kind == CATEGORICAL:
+            fixed = fixed * vocabulary.n_codes + codes
+        else:
+            # Distinct values come in order already; distinct mixtures in the order in which they were met.
+            ranks += list(vocabulary.matrix[codes].T[::-1]) if isinstance(vocabulary, Mixtures) else [codes]
+    order = np.lexsort((*ranks, fixed))
+    place = np.empty(groups.n_groups, dtype=np.int64)
+    place[order] = np.arange(groups.n_groups)
+    rows = np.argsort(place[groups.codes], kind="stable")
+    return rows, np.unique(fixed[groups.codes[rows]], return_inverse=True)[1]

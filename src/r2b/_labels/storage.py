@@ -1,0 +1,185 @@
+"""Solutions on disk: one JSON file, versioned, without pickle. The layout is documented in docs/file-format.md."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.families import Families
+from r2b._constraints.parity import RangeBound
+from r2b._data import Schema
+from r2b._labels.labels import FairLabels
+from r2b._solve.certificate import Certificate
+from r2b._solve.solvers import Progress, Status
+from r2b.errors import FileFormatError
+
+Floats = NDArray[np.float64]
+
+FORMAT = "r2b-solution"
+VERSION = 2
+
+
+def save(fair: FairLabels, path: str | PathLike[str]) -> None:
+    """Write a solution; the file appears whole or not at all."""
+    content = content_of(fair)
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        # "x" leaves the file's mode to the umask, as for any other file the user writes.
+        with open(beside, "x", encoding="utf-8") as file:
+            json.dump(content, file, allow_nan=False)
+        os.replace(beside, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        if isinstance(error, OSError) and error.filename is not None:
+            # The file beside it is nobody's business but ours.
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+        raise
+
+
+def content_of(fair: FairLabels) -> dict[str, Any]:
+    """Give everything but the rows as plain values, as they stand in the file."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "schema": fair.schema.to_json(),
+        "families": fair.families.to_json(),
+        "prices": fair.prices.tolist(),
+        "lam": fair.lam,
+        "unchanged": fair.unchanged,
+        "costs": None if fair.costs is None else fair.costs.tolist(),
+        "table": None if fair.table is None else fair.table.tolist(),
+        "status": fair.status.value,
+        "residual": _number(fair.residual),
+        "certificate": fair.certificate.to_json(),
+        "history": [[step.iteration, step.stage, _number(step.residual), step.seconds] for step in fair.history],
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(content, default=_plain, allow_nan=False))
+    return plain
+
+
+def _number(value: float) -> float | str:
+    # Strict JSON has no word for infinity; Python and NumPy read these texts back as numbers.
+    return value if math.isfinite(value) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def load(path: str | PathLike[str]) -> FairLabels:
+    """Read a solution that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    FairLabels
+        Without rows: ``transform`` gives labels for the rows you pass.
+
+    Raises
+    ------
+    FileFormatError
+        The file is not a saved solution, is damaged, or comes from a later release.
+
+    Examples
+    --------
+    >>> import r2b, tempfile, os
+    >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fair.save(os.path.join(folder, "fair.json"))
+    ...     again = r2b.load(os.path.join(folder, "fair.json"))
+    >>> again.transform(["b"], sensitive_features=["f"])
+    array([[0.33333333, 0.66666667]])
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
+        raise _refusal(path, f"is not JSON ({cause})") from cause
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise _refusal(path, "is not a saved solution")
+    if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
+        raise FileFormatError(
+            f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}.",
+            remedy="Install the release that wrote it, or a later one.",
+            path=os.fspath(path),
+            version=content.get("version"),
+        )
+    try:
+        return _restored(_upgraded(content) if content["version"] == 1 else content)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
+        raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
+
+
+def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """Say in words of version 2 what version 1 could only mean: one family whose groups are the cells, a range, no costs."""
+    layout = Schema.from_json(content["schema"]).layout
+    proof = content["certificate"]
+    # Version 1 did not keep the groups' weights; none of what a loaded object does needs them.
+    share = np.full(layout.n_groups, 1.0 / layout.n_groups)
+    epsilon = np.array(proof["epsilon"], dtype=np.float64)
+    families = Families.of_cells(layout, " x ".join(layout.columns), RangeBound(epsilon), share)
+    return content | {
+        "families": families.to_json(),
+        "costs": None,
+        "table": None,
+        "certificate": proof | {"families": []},
+    }
+
+
+def _restored(content: dict[str, Any]) -> FairLabels:
+    schema = Schema.from_json(content["schema"])
+    families = Families.from_json(content["families"], schema.layout)
+    shape = (len(families.names), len(schema.classes))
+    prices = np.array(content["prices"], dtype=np.float64)
+    lam, residual, unchanged = float(content["lam"]), float(content["residual"]), content["unchanged"]
+    if prices.shape != shape or not np.isfinite(prices).all() or not 0 <= lam < math.inf or math.isnan(residual):
+        raise ValueError(f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be")
+    if not isinstance(unchanged, bool):
+        raise ValueError(f"unchanged is {unchanged!r}")
+    costs, table = (_array(content[name]) for name in ("costs", "table"))
+    square = (shape[1], shape[1])
+    if (costs is not None and costs.shape != square) or (table is not None and table.shape != (len(schema.table), *square)):
+        raise ValueError("costs or table of the wrong shape")
+    if lam == 0 and table is None and not unchanged:
+        raise ValueError("lam is 0 and there is no table")
+    return FairLabels(
+        schema=schema,
+        families=families,
+        prices=prices,
+        lam=lam,
+        status=Status(content["status"]),
+        certificate=Certificate.from_json(content["certificate"], *shape),
+        residual=residual,
+        history=tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"]),
+        unchanged=unchanged,
+        costs=costs,
+        table=table,
+    )
+
+
+def _array(stored: Any) -> Floats | None:
+    if stored is None:
+        return None
+    array = np.array(stored, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("a number that is not finite")
+    return array
+
+
+def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
+    return FileFormatError(f"{os.fspath(path)} {what}.", remedy="Pass a file written by FairLabels.save.", path=os.fspath(path))

@@ -1,0 +1,384 @@
+"""One table read and merged once, to be solved as often as asked: for one bound, along a path of them, or for several to compare."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.families import Families, Request, resolve
+from r2b._constraints.families.request import is_a, one_of
+from r2b._constraints.parity import Parity, TargetBound, without_implied
+from r2b._data import Dataset, Groups, Schema, read
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.costs import read_costs
+from r2b._data.lanes import workers
+from r2b._data.merge import Extent, MergeChoice, Rows, merge
+from r2b._labels import FairLabels, means_by_cell
+from r2b._solve.certificate import Certificate, certify
+from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of
+from r2b._solve.oracle.blocks import KernelChoice
+from r2b._solve.problem import Problem
+from r2b._solve.solvers import TOLERANCE, Limits, Outcome, Progress, Status, final_status, solve
+from r2b._solve.solvers.agreement import most_agreement
+from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
+
+Floats = NDArray[np.float64]
+Objective = Literal["distance", "agreement"]
+
+_ROUNDING = 1e-12
+_MOST_PLAUSIBLE = 1000
+_ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
+_TIED = 1e-9  # difference in worth below which a class counts as no worse than another
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve, whatever is solved; parameters of :func:`r2b.debias`."""
+
+    lam: float = 1.0
+    objective: Objective = "distance"
+    tol: float = TOLERANCE
+    max_iter: int = 1000
+    time_limit: float | None = None
+    progress: Callable[[Progress], object] | None = None
+    merge_rows: MergeChoice = "auto"
+    kernel: KernelChoice = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        positive = "Pass a number above 0, or leave it out for the default."
+        whole = "Pass a whole number of at least {}, or leave it out for the default."
+        limit, threads, called = self.time_limit, self.threads, self.progress
+        checks = [
+            ("tol", is_a(Real, self.tol) and 0 < float(self.tol) < math.inf, positive),
+            ("max_iter", is_a(Integral, self.max_iter) and int(self.max_iter) >= 0, whole.format(0)),
+            ("time_limit", limit is None or (is_a(Real, limit) and float(limit) > 0), positive),
+            ("threads", threads is None or (is_a(Integral, threads) and int(threads) >= 1), whole.format(1)),
+            ("lam", is_a(Real, self.lam) and 0 < float(self.lam) < math.inf, _LAM),
+            ("progress", called is None or callable(called), "Pass a function of one argument, which is called at every step."),
+        ]
+        for name, right, remedy in checks:
+            if not right:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}.", remedy=remedy, **{name: getattr(self, name)})
+        for name, options in (("merge_rows", MergeChoice), ("kernel", KernelChoice), ("objective", Objective)):
+            one_of(name, getattr(self, name), get_args(options))
+
+
+_LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
+
+
+class Walker(Oracle, Protocol):
+    """An oracle that also knows the labels that came in, and may give samples."""
+
+    def label_means(self) -> Floats:
+        """Cell means of the labels as they came in."""
+        ...
+
+    def samples(self) -> tuple[Oracle, Oracle] | None:
+        """Give a small and a larger sample of the rows, or None where all rows are cheap to walk."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Solvable:
+    """Rows wherever they live, what is asked of their groups, and the means to solve it.
+
+    Attributes
+    ----------
+    schema : Schema
+    groups : Groups
+        The cells; where rows live elsewhere, one entry per cell.
+    rows : Rows or Extent
+        Merged rows, whose labels are what each class is worth to a row; or what is known of rows that live elsewhere.
+    oracle : Walker or DesignOracle
+    before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
+        Means of the labels that came in, by cell; by group where the oracle answers for groups.
+    families : Families
+    parity : Parity
+    settings : Settings
+    costs : ndarray of shape (n_classes, n_classes) or None
+    """
+
+    schema: Schema
+    groups: Groups
+    rows: Rows | Extent
+    oracle: Walker | DesignOracle
+    before: Floats
+    families: Families
+    parity: Parity
+    settings: Settings = field(default_factory=Settings)
+    costs: Floats | None = None
+
+    @classmethod
+    def elsewhere(cls, schema: Schema, groups: Groups, extent: Extent, oracle: Walker, request: Request, settings: Settings) -> Solvable:
+        """Settle what is asked of rows of probabilities that live elsewhere; ``groups`` counts each cell once, with its rows."""
+        _refuse_agreement(settings, soft=True)
+        before = oracle.label_means()
+        request = replace(request, names=schema.classes.values.tolist())
+        families, parity = resolve(request, groups, extent.cell_weight, before)
+        made = cls(
+            schema=schema, groups=groups, rows=extent, oracle=oracle, before=before, families=families, parity=parity, settings=settings
+        )
+        made._refuse_left_out(request)
+        return made
+
+    def problem(self, parity: Parity) -> Problem:
+        """Give the problem under a bound of this shape."""
+        lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
+        return Problem(self.rows, parity, lam, 0.0 if self.costs is None else float(self.costs.max()))
+
+    def solve(self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3) -> FairLabels:
+        """Solve for the bound asked for, or another of the same shape, from given prices on."""
+        with workers(self.settings.threads):
+            return self._solve(parity, start, stacklevel + 1)
+
+    def _solve(self, parity: Parity | None, start: Floats | None, stacklevel: int) -> FairLabels:
+        parity = self.parity if parity is None else parity
+        problem = self.problem(parity)
+        still = self._nothing_to_do(problem)
+        table = answers = None
+        dataset = self._at_hand()
+        if still is not None:
+            outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
+        elif problem.lam == 0:
+            outcome, answers, table = self._agree(problem)
+        else:
+            slim = without_implied(parity)
+            limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
+            walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, DesignOracle) else self
+            outcome = walking._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
+            outcome.prices = slim.whole(outcome.prices)
+        proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
+        status = final_status(outcome, proof, self.settings.tol)
+        if not status.ok:
+            message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
+            warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
+        return FairLabels(
+            schema=self.schema,
+            families=replace(self.families, members=parity.members),
+            prices=_frozen(outcome.prices),
+            lam=problem.lam,
+            status=status,
+            certificate=proof,
+            residual=outcome.residual,
+            history=tuple(outcome.history),
+            unchanged=still is not None,
+            costs=self.costs,
+            table=table,
+            dataset=dataset,
+        )
+
+    @property
+    def keeps_labels(self) -> bool:
+        """Whether labels that nothing is asked of stay as they are.
+
+        The old labels are their own optimum where the objective is the squared distance. For class labels a smaller lam only makes
+        agreement count for more; for probabilities another lam moves even labels that are fair.
+        """
+        lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
+        if self.schema.is_soft:
+            return lam == 1.0 and self.costs is None
+        cheapest = 1.0 if self.costs is None else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
+        return lam <= cheapest
+
+    def _nothing_to_do(self, problem: Problem) -> Status | None:
+        if not self.keeps_labels:
+            return None
+        alone = all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound, TargetBound) for m in problem.parity.members)
+        if alone:
+            return Status.ONE_GROUP
+        # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
+        return Status.ALREADY_FAIR if problem.parity.violation(self.means_before) <= _ROUNDING else None
+
+    @property
+    def means_before(self) -> Floats:
+        """Group means of the labels that came in."""
+        return group_means(self.oracle, self.parity, self.before)
+
+    def _refuse_left_out(self, request: Request) -> None:
+        excluding = "exclude" in (request.missing, request.small_groups)
+        if excluding and self.families.left_out > 0 and not self.keeps_labels:
+            raise ParameterError(
+                f"Some rows are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row.",
+                remedy="Pass lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself.",
+                lam=self.settings.lam,
+                left_out=self.families.left_out,
+            )
+
+    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
+        start = self._head_start(problem) if start is None else start
+        return solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+
+    def _head_start(self, problem: Problem) -> Floats | None:
+        """Give prices that are near the answer, where something is known about them."""
+        return None
+
+    def _at_hand(self) -> Dataset | None:
+        """Give the rows of the table where they are in memory."""
+        return None
+
+    def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
+        raise RowsUnavailableError(
+            "The fewest changes are found for class labels in memory, and these rows live elsewhere.",
+            remedy="Use objective='distance' with a small lam, such as 0.05.",
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job(Solvable):
+    """A table in memory, what is asked of its groups, and the means to solve it.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    """
+
+    dataset: Dataset
+    rows: Rows
+    oracle: MemoryOracle | ClassOracle | DesignOracle
+
+    @classmethod
+    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
+        """Merge a table and settle what is asked of it."""
+        refuse_scores(dataset)
+        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
+        rows = merge(dataset, settings.merge_rows)
+        prices = None if costs is None else read_costs(costs, list(request.names))
+        _refuse_agreement(settings, soft=dataset.labels.is_soft)
+        labels, truth = rows, None
+        if prices is not None:
+            truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
+        oracle: MemoryOracle | ClassOracle | DesignOracle
+        if _by_row(labels):
+            families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
+            oracle = DesignOracle.of(rows, parity, settings.kernel, settings.threads, truth)
+            before = oracle.label_means()
+        else:
+            oracle = oracle_of(rows, settings.kernel, settings.threads, truth)
+            before = oracle.label_means()
+            families, parity = resolve(request, dataset.groups, rows.group_weight, before)
+        job = cls(
+            schema=dataset.schema,
+            groups=dataset.groups,
+            rows=rows,
+            oracle=oracle,
+            before=before,
+            families=families,
+            parity=parity,
+            settings=settings,
+            costs=prices,
+            dataset=dataset,
+        )
+        job._refuse_left_out(request)
+        return job
+
+    def cell_means(self, fair: FairLabels) -> Floats:
+        """Give the means of fair labels by cell."""
+        if isinstance(self.oracle, DesignOracle):
+            return means_by_cell(self.dataset, fair)
+        if fair.unchanged:
+            return self.before
+        problem = self.problem(self.parity)
+        shifts = fair.families.shifts(self.dataset.groups, fair.prices)
+        return self.oracle.inspect(shifts, problem.lam, answers=self._answers(fair)).means
+
+    def certify(self, fair: FairLabels) -> Certificate:
+        """Certify labels that are said to be the answer, from the rows: nothing of their own certificate is used."""
+        problem = self.problem(self.parity)
+        return certify(problem, self.oracle, fair.prices, self.before, unchanged=fair.unchanged, answers=self._answers(fair))
+
+    def _answers(self, fair: FairLabels) -> Floats | None:
+        return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
+
+    def _at_hand(self) -> Dataset:
+        return self.dataset
+
+    def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
+        slim = without_implied(problem.parity)
+        found = most_agreement(replace(problem, parity=slim.parity), self.settings.time_limit)
+        outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
+        answers = self.oracle.labels if found.answers is None else found.answers
+        return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices))
+
+    def _table(self, answers: Floats, shifts: Floats) -> Floats:
+        """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
+        n_classes = shifts.shape[1]
+        worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
+        best = worth >= worth.max(axis=2, keepdims=True) - _TIED
+        stays = np.einsum("jkk->jk", best)[:, :, None]
+        # A row that is indifferent keeps its label where it can, and is split evenly where it cannot.
+        table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
+        row, label = np.nonzero(self.oracle.labels)
+        table[self.rows.groups[row], label] = answers[row]
+        return table
+
+
+def _by_row(rows: Rows) -> bool:
+    """Whether rows count in parts, and so few of them share a cell that a table of cells would be no shorter than they are."""
+    assert rows.dataset is not None
+    return set(rows.dataset.groups.kinds) != {CATEGORICAL} and len(rows.groups) <= _ROWS_PER_CELL * rows.n_groups
+
+
+def open_job(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    normalize: bool = False,
+    request: Request,
+    settings: Settings,
+    costs: Any = None,
+) -> Job:
+    """Read a table, merge it and settle what is asked of it."""
+    dataset = read(
+        y,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        normalize=normalize,
+        missing=request.missing,
+        weightless="allow",
+    )
+    return Job.of(dataset, request, settings, costs)
+
+
+def refuse_scores(dataset: Dataset) -> None:
+    """Refuse one column of scores, which reads as classes that occur once or twice each: it would take groups x classes^2 numbers."""
+    n_classes, n_rows = dataset.n_classes, dataset.size
+    if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
+        raise InputError(
+            f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows.",
+            remedy="If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first.",
+            n_classes=n_classes,
+            n_rows=n_rows,
+        )
+
+
+def _refuse_agreement(settings: Settings, *, soft: bool) -> None:
+    if settings.objective != "agreement":
+        return
+    if settings.lam != 1.0:
+        raise ParameterError(
+            f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none.",
+            remedy="Leave lam out, or use objective='distance'.",
+            lam=settings.lam,
+        )
+    if soft:
+        raise ParameterError(
+            "The objective is agreement, but the labels are probabilities: there is no label to keep.",
+            remedy="Pass class labels, or use the distance with a small lam, such as 0.05.",
+            objective=settings.objective,
+        )
+
+
+def _frozen(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array

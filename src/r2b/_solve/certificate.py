@@ -1,0 +1,259 @@
+"""Evidence that returned labels are fair and optimal, recomputed from the data and those labels; never from solver state.
+
+For any rows x, any prices nu at which the support function sigma of the allowed means is finite, theta_i the sum of the prices of the
+row's groups and ``g_i = lam x_i - y_i + theta_i``, the optimum is at least
+
+    sum_i w_i ( min_k g_ik - lam/2 |x_i|^2 )  -  sigma(nu),
+
+because ``lam/2 |v|^2 - <v, y - theta>`` lies above its tangent at x. For the paper's bound sigma is ``sum_k eps_k / 2 sum_s W_s |nu_sk|``.
+No projection and no solver is needed to check it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity import Member, MomentBound
+from r2b._data.probabilities import TOLERANCE
+from r2b._solve.oracle import AnyOracle, group_means, inspected
+from r2b._solve.problem import Problem
+
+Floats = NDArray[np.float64]
+
+PROVEN = 1e-9  # largest relative gap, excess over epsilon and simplex violation that a solved run may show
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyProof:
+    """What holds for one family of groups.
+
+    Attributes
+    ----------
+    name : str
+    bound : str
+        The shape: "range", "to_overall", "ratio", "target" or, for a continuous attribute, "moments".
+    epsilon : ndarray of shape (n_classes,)
+    measure, measure_before : ndarray of shape (n_classes,)
+        What the bound limits, at most epsilon where it is met, for the labels that go out and those that came in.
+    excess : float
+        Largest amount by which a mean lies outside the bound; 0 where all classes meet it.
+    groups : slice
+        Its groups among the rows of ``Certificate.means``.
+    """
+
+    name: str
+    bound: str
+    epsilon: Floats
+    measure: Floats
+    measure_before: Floats
+    excess: float
+    groups: slice
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values that strict JSON can hold."""
+        return {
+            "name": self.name,
+            "bound": self.bound,
+            "epsilon": _spoken(self.epsilon),
+            "measure": self.measure.tolist(),
+            "measure_before": self.measure_before.tolist(),
+            "excess": self.excess,
+            "groups": [self.groups.start, self.groups.stop],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What holds for the returned labels.
+
+    Attributes
+    ----------
+    parity : float
+        Largest difference between the means of two groups of a family in any class (for continuous attributes alone: largest moment).
+    parity_by_class : ndarray of shape (n_classes,)
+    parity_before : float
+        The same for the labels that came in.
+    epsilon : ndarray of shape (n_classes,)
+        The smallest of any family.
+    excess : float
+        Largest amount by which a mean lies outside the bound of a family; 0 where all are met.
+    means, means_before : ndarray of shape (n_groups, n_classes)
+    objective : float
+        ``lam/2 |x|^2 - <x, y>`` per unit of weight.
+    lower_bound : float
+        No labels that meet epsilon have a smaller objective.
+    relative_gap : float
+        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or over the dearest change where that is
+        more.
+    distance : float
+        Mean of ``|x - y|^2``.
+    expected_changes : float
+        Share of the weight whose label changes: mean total-variation distance, for class labels the chance that a row changes.
+    simplex_violation : float
+        Largest amount by which a row is negative or off a sum of 1.
+    simplex_allowance : float
+        What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what the input check lets pass.
+    families : tuple of FamilyProof
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
+    >>> fair.certificate.holds, round(fair.certificate.parity_before, 3)
+    (True, 0.5)
+    """
+
+    parity: float
+    parity_by_class: Floats
+    parity_before: float
+    epsilon: Floats
+    excess: float
+    means: Floats
+    means_before: Floats
+    objective: float
+    lower_bound: float
+    relative_gap: float
+    distance: float
+    expected_changes: float
+    simplex_violation: float
+    simplex_allowance: float = PROVEN
+    families: tuple[FamilyProof, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether gap and parity are within 1e-9, and rows on the simplex as far as they may be asked to be."""
+        return self.excess <= PROVEN and abs(self.relative_gap) <= PROVEN and self.simplex_violation <= self.simplex_allowance
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
+        stored: dict[str, Any] = {name: np.asarray(getattr(self, name)).tolist() for name in self._plain_fields()}
+        stored["epsilon"] = _spoken(self.epsilon)
+        stored["families"] = [family.to_json() for family in self.families]
+        return stored
+
+    @classmethod
+    def _plain_fields(cls) -> list[str]:
+        return [name for name in cls.__dataclass_fields__ if name != "families"]
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any], n_groups: int, n_classes: int) -> Certificate:
+        """Restore a certificate from :meth:`to_json`.
+
+        Raises
+        ------
+        ValueError
+            A value is missing, of the wrong shape or not a number.
+        """
+        shapes = {
+            "parity_by_class": (n_classes,),
+            "epsilon": (n_classes,),
+            "means": (n_groups, n_classes),
+            "means_before": (n_groups, n_classes),
+        }
+        values: dict[str, Any] = {name: _restored(name, stored[name], shapes.get(name, ())) for name in cls._plain_fields()}
+        families = []
+        for family in stored["families"]:
+            by_class = {name: _restored(name, family[name], (n_classes,)) for name in ("epsilon", "measure", "measure_before")}
+            first, last = (int(place) for place in family["groups"])
+            if not 0 <= first < last <= n_groups:
+                raise ValueError(f"a family has the groups {first} to {last} of {n_groups}")
+            excess = float(_restored("excess", family["excess"], ()))
+            families.append(
+                FamilyProof(name=str(family["name"]), bound=str(family["bound"]), **by_class, excess=excess, groups=slice(first, last))
+            )
+        return cls(**values, families=tuple(families))
+
+
+def _spoken(epsilon: Floats) -> list[float | str]:
+    return [float(value) if np.isfinite(value) else "inf" for value in epsilon]
+
+
+def _restored(name: str, stored: Any, shape: tuple[int, ...]) -> Any:
+    array = np.array(stored, dtype=np.float64)
+    if array.shape != shape or np.isnan(array).any():
+        raise ValueError(f"{name} of the certificate is {stored!r}")
+    return array if array.ndim else float(array)
+
+
+def certify(
+    problem: Problem,
+    oracle: AnyOracle,
+    prices: Floats,
+    labels_before: Floats,
+    *,
+    unchanged: bool = False,
+    answers: Floats | None = None,
+) -> Certificate:
+    """Certify the labels that go out at these prices (or the old labels, if ``unchanged``; or the ``answers`` given).
+
+    Parameters
+    ----------
+    problem : Problem
+    oracle : Oracle or GroupOracle
+        Used to walk data and returned labels once.
+    prices : ndarray of shape (n_groups, n_classes)
+        Any prices give a valid bound; the optimal ones a tight one.
+    labels_before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
+        Means of the labels that came in, by cell; by group where the oracle answers for groups.
+    unchanged : bool
+        The old labels themselves go out.
+    answers : ndarray of shape (n_rows, n_classes), optional
+        New label of each of the problem's rows, where prices alone do not tell it.
+    """
+    lam, parity = float(problem.lam), problem.parity
+    seen = inspected(oracle, parity, prices, lam, unchanged=unchanged, answers=answers)
+    means, before = seen.means, group_means(oracle, parity, labels_before)
+    size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
+    # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and what groups leave on the table.
+    # Only settled prices bound anything. What is taken from them changes a row's slack by at most twice as much.
+    settled = parity.settle(prices)
+    support = parity.support(settled) - parity.product(settled, means)
+    gap = seen.slack + 2.0 * parity.largest_shift(settled - prices) + support
+    families = measured(parity.members, parity.share, means, before)
+    by_class = between_groups(parity.members, means)
+    return Certificate(
+        parity=float(by_class.max()),
+        parity_by_class=by_class,
+        parity_before=float(between_groups(parity.members, before).max()),
+        epsilon=np.min([family.epsilon for family in families], axis=0),
+        excess=max(family.excess for family in families),
+        means=means,
+        means_before=before,
+        objective=size - agreement,
+        lower_bound=size - agreement - gap,
+        relative_gap=gap / (max(size + abs(agreement), problem.dearest) or 1.0),
+        distance=seen.squared_distance,
+        expected_changes=seen.moved,
+        simplex_violation=seen.simplex_violation,
+        simplex_allowance=TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
+        families=families,
+    )
+
+
+def measured(members: Sequence[Member], share: Floats, means: Floats, before: Floats) -> tuple[FamilyProof, ...]:
+    """Measure group means, before and now, against the bound of every family."""
+    return tuple(
+        FamilyProof(
+            name=member.name,
+            bound=member.bound.kind,
+            epsilon=member.bound.epsilon,
+            measure=member.bound.measure(means[member.groups], share[member.groups]),
+            measure_before=member.bound.measure(before[member.groups], share[member.groups]),
+            excess=float(member.bound.violation(means[member.groups], share[member.groups]).max()),
+            groups=member.groups,
+        )
+        for member in members
+    )
+
+
+def between_groups(members: Sequence[Member], means: Floats) -> Floats:
+    """Give the paper's measure of each class, over the families of groups; of moments their size where there are no groups."""
+    of_groups = [member.groups for member in members if not isinstance(member.bound, MomentBound)]
+    if of_groups:
+        return np.asarray(np.max([np.ptp(means[groups], axis=0) for groups in of_groups], axis=0))
+    return np.asarray(np.abs(means).max(axis=0))

@@ -1,0 +1,149 @@
+"""The row kernels in NumPy: the reference that every other kernel is tested against.
+
+Each kernel adds to its output arrays, takes ``weight`` of length 0 to mean ones, and works block by block, so that its temporaries stay
+in cache and the label matrix is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._solve.oracle.simplex import project
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_BLOCK_ENTRIES = 65_536
+
+
+def _blocks(labels: Array) -> Iterator[slice]:
+    size = max(1, _BLOCK_ENTRIES // labels.shape[1])
+    return (slice(start, min(start + size, len(labels))) for start in range(0, len(labels), size))
+
+
+def respond(labels: Array, groups: Array, prices: Floats, lam: float) -> Floats:
+    """Best response of each row to its group's prices: ``P((y_i - nu_s) / lam)``."""
+    shifted = labels - prices[groups]
+    if lam != 1.0:
+        shifted /= lam
+    return project(shifted)
+
+
+def walk(
+    labels: Array,
+    groups: Array,
+    weight: Floats,
+    prices: Floats,
+    lam: float,
+    levels: Floats,
+    sums: Floats,
+    totals: Floats,
+    curvature: Floats,
+) -> None:
+    """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty)."""
+    for part in _blocks(labels):
+        mine = groups[part]
+        shifted = labels[part] - prices[mine]
+        x = project(shifted if lam == 1.0 else shifted / lam)
+        own = weight[part] if len(weight) else np.ones(len(x))
+        totals[0] += own @ np.einsum("ik,ik->i", x, 0.5 * lam * x - shifted)
+        _add_by_group(sums, mine, x * own[:, None])
+        if curvature.size:
+            _add_curvature(curvature, mine, (x > 0).astype(np.float64), own)
+
+
+def _add_curvature(curvature: Floats, groups: Array, support: Floats, weight: Floats) -> None:
+    order, first = _runs(groups)
+    if order is not None:
+        groups, support, weight = groups[order], support[order], weight[order]
+    scaled = support * (weight / support.sum(axis=1))[:, None]
+    ends = [*first[1:].tolist(), len(groups)]
+    for group, start, stop in zip(groups[first].tolist(), first.tolist(), ends, strict=True):
+        here = support[start:stop]
+        curvature[group] -= scaled[start:stop].T @ here
+        curvature[group].flat[:: here.shape[1] + 1] += weight[start:stop] @ here
+
+
+def _add_by_group(sums: Floats, groups: Array, rows: Floats) -> None:
+    """Add rows to the sums of their groups; rows that come ordered by group are not moved."""
+    order, first = _runs(groups)
+    if order is not None:
+        groups, rows = groups[order], rows[order]
+    sums[groups[first]] += np.add.reduceat(rows, first, axis=0)
+
+
+def _runs(groups: Array) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+    """Give the order that puts rows of a group beside each other, None where they are, and the first place of each group in it."""
+    order = None
+    if (groups[1:] < groups[:-1]).any():
+        order = np.argsort(groups, kind="stable")
+        groups = groups[order]
+    new = np.ones(len(groups), dtype=bool)
+    np.not_equal(groups[1:], groups[:-1], out=new[1:])
+    return order, new.nonzero()[0]
+
+
+def answer(labels: Array, groups: Array, prices: Floats, lam: float, levels: Floats, out: Array) -> None:
+    """Write the response of each row into ``out``."""
+    for part in _blocks(labels):
+        out[part] = respond(labels[part], groups[part], prices, lam)
+
+
+def inspect(
+    labels: Array,
+    groups: Array,
+    weight: Floats,
+    prices: Floats,
+    lam: float,
+    answers: Array,
+    sums: Floats,
+    totals: Floats,
+) -> None:
+    """Add the evidence about ``answers``: group sums, and slack, |x|^2, <x, y>, |x - y|^2, |x - y|_1 / 2; the worst row into totals[5]."""
+    for part in _blocks(labels):
+        x = answers[part].astype(np.float64, copy=False)
+        y = labels[part].astype(np.float64, copy=False)
+        own = weight[part] if len(weight) else np.ones(len(x))
+        gradient = lam * x - y + prices[groups[part]]
+        difference = x - y
+        totals[0] += own @ (np.einsum("ik,ik->i", x, gradient) - gradient.min(axis=1))
+        totals[1] += own @ np.einsum("ik,ik->i", x, x)
+        totals[2] += own @ np.einsum("ik,ik->i", x, y)
+        totals[3] += own @ np.einsum("ik,ik->i", difference, difference)
+        totals[4] += own @ (0.5 * np.abs(difference).sum(axis=1))
+        totals[5] = max(totals[5], float(np.abs(x.sum(axis=1) - 1.0).max()), float(-x.min()))
+        _add_by_group(sums, groups[part], x * own[:, None])
+
+
+def prove(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, levels: Floats, sums: Floats, totals: Floats) -> None:
+    """Add the evidence about the responses: :func:`answer` and :func:`inspect`, block by block."""
+    for part in _blocks(labels):
+        x = respond(labels[part], groups[part], prices, lam)
+        inspect(labels[part], groups[part], weight[part], prices, lam, x, sums, totals)
+
+
+def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None:
+    """Add the label rows themselves to ``sums`` (R, L)."""
+    for part in _blocks(labels):
+        rows = labels[part].astype(np.float64)
+        _add_by_group(sums, groups[part], rows * weight[part][:, None] if len(weight) else rows)
+
+
+def fold(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, design: Floats, folded: Floats) -> None:
+    """Add the rows' curvature times lam to ``folded`` (n, L, n, L), counted by pairs of columns of ``design`` (cells, n)."""
+    for part in _blocks(labels):
+        support = (respond(labels[part], groups[part], prices, lam) > 0).astype(np.float64)
+        own = weight[part] if len(weight) else np.ones(len(support))
+        counted = design[groups[part]]
+        scaled = support / support.sum(axis=1, keepdims=True)
+        for one in range(design.shape[1]):
+            for other in range(one, design.shape[1]):
+                pair = own * counted[:, one] * counted[:, other]
+                block = np.diag(pair @ support) - (scaled * pair[:, None]).T @ support
+                folded[one, :, other, :] += block
+                if other != one:
+                    folded[other, :, one, :] += block

@@ -1,0 +1,158 @@
+"""A sample of the rows that stands for all of them while prices are still far from the answer.
+
+Never used for anything that is returned: the last stage of every solve and the certificate walk all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data.merge import Rows
+from r2b._solve.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection, Oracle
+
+_SEED = 0x7217
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """A sample whose error is known for the labels as they are; the means of responses are taken to be off by as much.
+
+    That is so where no response touches the border of the simplex, and nearly so where few do. Prices found on the sample are then several
+    times nearer to those of all rows, at no cost. The labels themselves are not moved: that would lift rows off the border.
+
+    Attributes
+    ----------
+    sample : Oracle
+    error : ndarray of shape (n_cells, n_classes)
+        Cell means of all labels less those of the sample's.
+    share : ndarray of shape (n_cells,)
+        Share of the weight in each cell.
+    """
+
+    sample: Oracle
+    error: Floats
+    share: Floats
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
+        """Evaluate the sample; its means and, to match them, its value are corrected."""
+        return _corrected(self.sample.evaluate(prices, lam, curvature=curvature), prices, lam, self.error, self.share)
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Inspect the sample as it is."""
+        return self.sample.inspect(prices, lam, unchanged=unchanged, answers=answers)
+
+    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
+        """Add up the curvature of the sample."""
+        return self.sample.fold(prices, lam, design)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedGroups(GroupOracle):
+    """The same for rows that know how they count in groups.
+
+    Attributes
+    ----------
+    sample : GroupOracle
+    error : ndarray of shape (n_groups, n_classes)
+    share : ndarray of shape (n_groups,)
+    """
+
+    sample: GroupOracle
+    error: Floats
+    share: Floats
+
+    def evaluate(self, prices: Floats, lam: float) -> Evaluation:
+        """Evaluate the sample; its means and, to match them, its value are corrected."""
+        return _corrected(self.sample.evaluate(prices, lam), prices, lam, self.error, self.share)
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Inspect the sample as it is."""
+        return self.sample.inspect(prices, lam, unchanged=unchanged, answers=answers)
+
+    def curvature(self, prices: Floats, lam: float, components: list[NDArray[np.intp]]) -> list[Floats]:
+        """Add up the curvature of the sample."""
+        return self.sample.curvature(prices, lam, components)
+
+
+def _corrected(seen: Evaluation, prices: Floats, lam: float, error: Floats, share: Floats) -> Evaluation:
+    if lam < 1.0:  # rows are drawn into corners, where their labels' error is not theirs
+        return seen
+    value = seen.value + float(share @ np.einsum("sk,sk->s", prices, error)) / lam
+    return replace(seen, means=seen.means + error / lam, value=value)
+
+
+def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
+    """Pick one row from each stretch of the table, anywhere in it: as cheap as every n-th row, and blind to any period.
+
+    Without random numbers handed in they come from a fixed seed: the same rows give the same sample.
+
+    Examples
+    --------
+    >>> len(stretches(1000, 100)), bool((np.diff(stretches(1000, 100)) > 0).all())
+    (100, True)
+    """
+    rng = np.random.default_rng(_SEED) if rng is None else rng
+    step = max(n_rows // n_wanted, 1)
+    starts = np.arange(0, n_rows - step + 1, step)
+    return starts + rng.integers(0, step, len(starts))
+
+
+def calibrated(design: Floats, weight: Floats, wanted: Floats) -> Floats | None:
+    """Weigh sampled rows so that the columns of their design have the means of all rows; None where that takes too much.
+
+    Bounds compare means of groups whose classes add up to 1. In a sample whose groups had other shares they would add up to something
+    else, and closed bounds could not be met at all. The weights are multiplied by ``1 + b_i c``, which moves them the least.
+
+    Examples
+    --------
+    >>> design = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> weight = calibrated(design, np.ones(3), np.array([0.5, 0.5]))
+    >>> (weight @ design).round(9).tolist()
+    [0.5, 0.5]
+    """
+    weight = weight / weight.sum()
+    whole = np.column_stack([np.ones(len(design)), design])
+    pairs = whole.T @ (weight[:, None] * whole)
+    lift = np.linalg.lstsq(pairs, np.concatenate([[1.0], wanted]) - weight @ whole, rcond=1e-12)[0]
+    factor = 1.0 + whole @ lift
+    reweighted: Floats = weight * factor
+    met = bool((factor > 0).all()) and np.allclose(reweighted @ design, wanted, rtol=0.0, atol=1e-12)
+    return reweighted if met else None
+
+
+def thin(rows: Rows, n_rows: int) -> Rows:
+    """Take about ``n_rows`` rows, from each group its share but no fewer than an even part, reweighted so that groups keep their weight.
+
+    The sample is drawn with a fixed seed: the same rows give the same sample, and no period in their order can hide a group.
+
+    Examples
+    --------
+    >>> from r2b._data import read
+    >>> from r2b._data.merge import merge
+    >>> rng = np.random.default_rng(0)
+    >>> rows = merge(read(rng.dirichlet(np.ones(3), 1000), sensitive_features=rng.integers(0, 2, 1000)))
+    >>> some = thin(rows, 100)
+    >>> len(some.labels) < 200, np.allclose(some.group_weight, rows.group_weight)
+    (True, True)
+    """
+    rng = np.random.default_rng(_SEED)
+    chosen = stretches(len(rows.groups), n_rows, rng)
+    fewest = n_rows // (2 * rows.n_groups) + 1
+    counts = np.bincount(rows.groups[chosen], minlength=rows.n_groups)
+    for group in np.flatnonzero(counts < fewest):
+        everyone = np.flatnonzero(rows.groups == group)
+        more = everyone[np.sort(rng.permutation(len(everyone))[:fewest])]
+        chosen = np.concatenate([chosen[rows.groups[chosen] != group], more])
+    # Together by group: the support patterns of a group's rows are then multiplied in few large blocks.
+    chosen = chosen[np.argsort(rows.groups[chosen], kind="stable")]
+    weight = np.ones(len(chosen)) if rows.weight is None else rows.weight[chosen].copy()
+    groups = rows.groups[chosen]
+    mass = np.bincount(groups, weight, minlength=rows.n_groups)
+    # A group whose sampled rows all weigh nothing takes part with equal weights rather than with none.
+    weight[mass[groups] == 0] = 1.0
+    mass = np.bincount(groups, weight, minlength=rows.n_groups)
+    weight *= (rows.group_weight / mass)[groups]
+    return Rows(rows.labels[chosen], groups, weight, rows.n_groups, rows.dataset)

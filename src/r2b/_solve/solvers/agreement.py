@@ -1,0 +1,220 @@
+"""The fewest changed labels: the limit of lambda to 0, a linear programme on merged rows, solved by HiGHS through SciPy.
+
+Its answer is a corner of the feasible set: most rows keep one class, few are split between two. Prices do not tell the answer (a row may be
+indifferent between classes), so it comes with the new label of every merged row; the prices are its proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
+from r2b._solve.problem import Problem
+from r2b._solve.solvers.driver import Status
+from r2b.errors import MissingExtraError
+
+Floats = NDArray[np.float64]
+
+# What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was given.
+_ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
+_TOLERANCE = 1e-10  # the smallest that HiGHS takes; corners come out far more accurate
+_SCALE = 32.0  # of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little weight or chance
+_OTHER_SCALES = (1024.0, 1.0)  # finer ones keep smaller entries, coarser ones forgive more rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """An optimal corner and its proof.
+
+    Attributes
+    ----------
+    answers : ndarray of shape (n_rows, n_classes) or None
+        New label of each of the problem's rows; None where the run ended before there were any.
+    prices : ndarray of shape (n_groups, n_classes)
+    steps : int
+    status : Status
+    """
+
+    answers: Floats | None
+    prices: Floats
+    steps: int
+    status: Status
+
+
+def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreement:
+    """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity.
+
+    Raises
+    ------
+    MissingExtraError
+        SciPy is not installed.
+    """
+    try:
+        import scipy.optimize  # noqa: F401
+    except ImportError as cause:
+        raise MissingExtraError(
+            "The agreement objective needs SciPy, which is not installed.",
+            remedy="Install it with: pip install 'r2b[agreement]', or use the distance with a small lam, such as 0.05.",
+            library="scipy",
+        ) from cause
+    programme = _Programme(problem, time_limit)
+    found = programme.solve()
+    if found.status is not Status.INFEASIBLE:
+        return found
+    if not surely_feasible(problem.parity) and proves_infeasible(problem.parity, programme.least_violation()):
+        return found
+    # What HiGHS finds infeasible may be so by its own rounding: without its simplifications, or in other units, it sees more.
+    tries = ((_SCALE, False), *((scale, True) for scale in _OTHER_SCALES))
+    for scale, presolve in tries:
+        found = _Programme(problem, time_limit, scale).solve(presolve=presolve)
+        if found.status is not Status.INFEASIBLE:
+            return found
+    return replace(found, status=Status.STALLED)
+
+
+class _Programme:
+    """The linear programme of a problem: the rows' labels are its unknowns, and one level per family and class.
+
+    Its constraints are on means, not sums, so that a group of little weight is bounded as closely as any.
+    """
+
+    def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE) -> None:
+        from scipy import sparse
+
+        self.scale = scale
+        rows, self.parity = problem.at_hand, problem.parity
+        self.n_rows, self.n_classes = rows.labels.shape
+        weight = np.ones(self.n_rows) if rows.weight is None else rows.weight
+        weight = weight / weight.sum()
+        self.worth = (weight[:, None] * rows.labels).ravel()
+        self.limit = {} if time_limit is None else {"time_limit": time_limit}
+        self.sides = sides = _sides(self.parity, self.n_classes)
+        self.n_levels = len(self.parity.members) * self.n_classes
+        part = (self.parity.matrix[rows.groups] * weight[:, None]).T / self.parity.share[:, None]
+        means = sparse.kron(sparse.csr_array(self.scale * part), sparse.eye_array(self.n_classes), format="csr")
+        self.upper = sparse.hstack([means, -self._moving(sides.high_slope)], format="csr")
+        self.lower = sparse.hstack([-means, self._moving(sides.low_slope)], format="csr")
+        none = sparse.csr_array((self.n_rows, self.n_levels))
+        each_row = sparse.hstack([sparse.kron(sparse.eye_array(self.n_rows), np.ones((1, self.n_classes))), none])
+        # A level that is the mean over its family's groups, by their shares.
+        family = sparse.csr_array((sides.part, (sides.level, np.arange(len(sides.level)))), shape=(self.n_levels, len(sides.level)))
+        mean = sparse.hstack([family @ means, -self.scale * sparse.eye_array(self.n_levels)], format="csr")[sides.tied]
+        self.rows, self.row_level = sparse.vstack([each_row, mean]), np.append(np.ones(self.n_rows), np.zeros(len(sides.tied)))
+
+    def _moving(self, slope: Floats) -> Any:
+        from scipy import sparse
+
+        return sparse.csr_array((self.scale * slope, (np.arange(len(slope)), self.sides.level)), shape=(len(slope), self.n_levels))
+
+    def solve(self, *, presolve: bool = True) -> Agreement:
+        """Solve it."""
+        from scipy import sparse
+
+        sides, equal, open_ = self.sides, self.sides.equal, self.sides.open
+        found = self._linprog(
+            np.append(-self.worth, np.zeros(self.n_levels)),
+            sparse.vstack([self.upper[open_], self.lower[open_]]),
+            self.scale * np.concatenate([sides.high[open_], -sides.low[open_]]),
+            sparse.vstack([self.rows, self.upper[equal]]),
+            np.concatenate([self.row_level, self.scale * sides.high[equal]]),
+            presolve,
+        )
+        status = _ENDS.get(found.status, Status.STALLED)
+        if found.x is None:
+            return Agreement(None, np.zeros((self.parity.n_groups, self.n_classes)), int(found.nit or 0), status)
+        answers = np.maximum(found.x[: self.n_rows * self.n_classes].reshape(self.n_rows, self.n_classes), 0.0)
+        answers /= answers.sum(axis=1, keepdims=True)
+        charge = np.zeros(len(sides.level))
+        duals = -np.asarray(found.ineqlin.marginals)
+        charge[open_] = duals[: len(open_)] - duals[len(open_) :]
+        charge[equal] = -np.asarray(found.eqlin.marginals)[len(self.row_level) :]
+        return Agreement(answers, self.parity.settle(self._prices(charge)), int(found.nit), status)
+
+    def least_violation(self) -> Floats:
+        """Give the prices of the labels that miss the bound they miss most by least: they tell whether any labels miss none."""
+        from scipy import sparse
+
+        sides = self.sides
+        bounded = np.sort(np.concatenate([sides.open, sides.equal]))
+        missed = sparse.csr_array(np.full((2 * len(bounded), 1), -self.scale))
+        found = self._linprog(
+            np.append(np.zeros(len(self.worth) + self.n_levels), 1.0),
+            sparse.hstack([sparse.vstack([self.upper[bounded], self.lower[bounded]]), missed], format="csr"),
+            self.scale * np.concatenate([sides.high[bounded], -sides.low[bounded]]),
+            sparse.hstack([self.rows, sparse.csr_array((len(self.row_level), 1))]),
+            self.row_level,
+            presolve=True,
+        )
+        charge = np.zeros(len(sides.level))
+        if found.x is not None:
+            duals = -np.asarray(found.ineqlin.marginals)
+            charge[bounded] = duals[: len(bounded)] - duals[len(bounded) :]
+        return self._prices(charge)
+
+    def _prices(self, charge: Floats) -> Floats:
+        prices: Floats = self.scale * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None]
+        return prices
+
+    def _linprog(self, cost: Floats, above: Any, top: Floats, equal: Any, level: Floats, presolve: bool) -> Any:
+        from scipy.optimize import linprog
+
+        free = slice(len(self.worth), len(self.worth) + self.n_levels)
+        low = np.zeros(len(cost))
+        low[free] = -np.inf
+        return linprog(
+            cost,
+            A_ub=above,
+            b_ub=top,
+            A_eq=equal,
+            b_eq=level,
+            bounds=np.column_stack([low, np.full(len(cost), np.inf)]),
+            method="highs",
+            options={
+                "primal_feasibility_tolerance": _TOLERANCE,
+                "dual_feasibility_tolerance": _TOLERANCE,
+                "presolve": presolve,
+                **self.limit,
+            },
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """The bounds of all families side by side, one entry per group and class."""
+
+    low: Floats
+    high: Floats
+    low_slope: Floats
+    high_slope: Floats
+    level: NDArray[np.intp]
+    open: NDArray[np.intp]
+    equal: NDArray[np.intp]
+    part: Floats
+    tied: NDArray[np.intp]
+
+
+def _sides(parity: Parity, n_classes: int) -> _Sides:
+    columns: dict[str, list[Floats]] = {name: [] for name in ("low", "high", "low_slope", "high_slope", "part")}
+    level, implied, tied = [], [], np.zeros((len(parity.members), n_classes), dtype=bool)
+    for number, member in enumerate(parity.members):
+        sides, share = member.bound.sides(), parity.share[member.groups]
+        shape = (len(share), n_classes)
+        for name in ("low", "high", "low_slope", "high_slope"):
+            columns[name].append(np.broadcast_to(getattr(sides, name), shape))
+        columns["part"].append(np.broadcast_to((share / share.sum())[:, None], shape))
+        level.append(np.broadcast_to(number * n_classes + np.arange(n_classes), shape))
+        tied[number] = sides.level == "mean"
+        # Shares add up to 1: where a family is closed in all classes, the last follows from the others. Said twice, rounding contradicts.
+        closed = (sides.high == sides.low) & (sides.high_slope == sides.low_slope)
+        implied.append(np.broadcast_to(closed.all() & (np.arange(n_classes) == n_classes - 1), shape))
+    flat = {name: np.concatenate(parts).ravel() for name, parts in columns.items()}
+    bounded = np.isfinite(flat["high"]) & np.isfinite(flat["low"])
+    equal = bounded & (flat["high"] == flat["low"]) & (flat["high_slope"] == flat["low_slope"])
+    places = np.flatnonzero(equal & ~np.concatenate(implied).ravel())
+    return _Sides(
+        **flat, level=np.concatenate(level).ravel(), open=np.flatnonzero(bounded & ~equal), equal=places, tied=np.flatnonzero(tied.ravel())
+    )

@@ -1,0 +1,256 @@
+"""The one loop: stopping, time limit, finiteness, progress and history are decided here, for every solver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
+from r2b._solve.certificate import Certificate
+
+Floats = NDArray[np.float64]
+
+
+TOLERANCE = 1e-10  # residual that is asked for unless another is
+
+
+class State(Protocol):
+    """What the loop reads of a solver's state."""
+
+    @property
+    def prices(self) -> Floats:
+        """The prices reached."""
+        ...
+
+    @property
+    def residual(self) -> float:
+        """How far they are from optimal."""
+        ...
+
+    @property
+    def stalled(self) -> bool:
+        """Whether another step would not improve them."""
+        ...
+
+
+class Solver(Protocol):
+    """Settings that can start from prices and take one step."""
+
+    @property
+    def name(self) -> str:
+        """What history calls it."""
+        ...
+
+    def start(self, prices: Floats) -> Any:
+        """Give the state at these prices."""
+        ...
+
+    def step(self, state: Any) -> Any:
+        """Give the state after one step."""
+        ...
+
+
+class Status(Enum):
+    """What happened; ``advice`` says what to do about it.
+
+    Examples
+    --------
+    >>> Status.SOLVED.ok, Status.OUT_OF_TIME.ok
+    (True, False)
+    """
+
+    SOLVED = "solved"
+    ALREADY_FAIR = "already fair"
+    ONE_GROUP = "one group"
+    OUT_OF_ITERATIONS = "out of iterations"
+    OUT_OF_TIME = "out of time"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    INFEASIBLE = "infeasible"
+    NOT_FINITE = "not finite"
+    NOT_CERTIFIED = "not certified"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the labels are the optimum, as the certificate bears out."""
+        return self in (Status.SOLVED, Status.ALREADY_FAIR, Status.ONE_GROUP)
+
+    @property
+    def advice(self) -> str:
+        """One sentence for the user."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.SOLVED: "The labels are the optimum; the certificate proves it.",
+    Status.ALREADY_FAIR: "The labels met epsilon as they came and are returned unchanged.",
+    Status.ONE_GROUP: "There is one group, so any labels are in parity with themselves; they are returned unchanged.",
+    Status.OUT_OF_ITERATIONS: "Raise max_iter; the certificate says how far these labels are from the optimum.",
+    Status.OUT_OF_TIME: "Raise time_limit; the certificate says how far these labels are from the optimum.",
+    Status.INTERRUPTED: "The progress callback stopped the run; the certificate says how far these labels are from the optimum.",
+    Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "
+    "Read the certificate, and if it is not good enough raise lam or tol, or rescale extreme weights.",
+    Status.INFEASIBLE: "No labels are within all of these bounds: raise an epsilon, or ask for fewer families or another target.",
+    Status.NOT_FINITE: "The computation left the range of floating point: check for weights or lam of extreme size.",
+    Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before use.",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of history.
+
+    Attributes
+    ----------
+    iteration : int
+        Steps taken so far, over all stages.
+    stage : str
+    residual : float
+    seconds : float
+        Since the start of the solve.
+    """
+
+    iteration: int
+    stage: str
+    residual: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One attempt of a plan.
+
+    Attributes
+    ----------
+    solver : Solver
+    tol : float
+        Residual at which this stage is done.
+    max_iter : int
+        Steps after which the plan goes on without it.
+    final : bool
+        Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
+    refine : callable, optional
+        Guesses of better prices to begin with, from the first state of this stage and the last of the one before; the one with the
+        lowest residual is taken.
+    """
+
+    solver: Solver
+    tol: float
+    max_iter: int
+    final: bool = True
+    refine: Callable[[Any, Any], Iterable[Floats]] | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop whatever happens."""
+
+    max_iter: int = 1000
+    time_limit: float | None = None
+    progress: Callable[[Progress], object] | None = None
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What a run leaves: the best prices of a final stage, how good they are, and how it went."""
+
+    prices: Floats
+    residual: float = np.inf
+    status: Status = Status.STALLED
+    history: list[Progress] = field(default_factory=list)
+
+
+def run(plan: Iterable[Stage], prices: Floats, limits: Limits, parity: Parity | None = None) -> Outcome:
+    """Go through the plan until a final stage reaches its tolerance or a limit is met.
+
+    A stage begins at the best prices of the one before; one without guesses of its own at the best of any final stage, if that is better.
+
+    Parameters
+    ----------
+    plan : iterable of Stage
+        Consumed lazily: a later stage is built only when it is needed.
+    prices : ndarray of shape (n_groups, n_classes)
+        Where to start.
+    limits : Limits
+    parity : Parity, optional
+        The constraint of the problem asked for: prices from any stage may prove that no labels meet it.
+    """
+    return _Run(limits, Outcome(prices), None if parity is None or surely_feasible(parity) else parity).through(plan, prices)
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run: its limits, what it has found so far, and the constraint where that may be impossible."""
+
+    limits: Limits
+    outcome: Outcome
+    doubtful: Parity | None
+    begun: float = field(default_factory=time.perf_counter)
+
+    def through(self, plan: Iterable[Stage], prices: Floats) -> Outcome:
+        last: State | None = None
+        for stage in plan:
+            reason, last, prices = self._stage(stage, prices, last)
+            if reason is not None:
+                self.outcome.status = reason
+                break
+        return self.outcome
+
+    def _stage(self, stage: Stage, prices: Floats, last: State | None) -> tuple[Status | None, State, Floats]:
+        state = best = self._start(stage, prices, last)
+        for taken in range(stage.max_iter + 1):
+            best = state if state.residual < best.residual else best
+            reason = self._look(state, stage)
+            if reason is not None or state.stalled or taken == stage.max_iter or state.residual <= stage.tol:
+                break
+            state = stage.solver.step(state)
+            self.outcome.history.append(Progress(self._steps + 1, stage.solver.name, state.residual, self._seconds))
+        return reason, state, best.prices
+
+    def _start(self, stage: Stage, prices: Floats, last: State | None) -> State:
+        if stage.final and stage.refine is None and last is not None and self.outcome.residual < last.residual:
+            prices = self.outcome.prices
+        state: State = stage.solver.start(prices)
+        guesses = iter(() if stage.refine is None else stage.refine(state, last))
+        # A guess costs about a step: none is made where the prices will do as they are.
+        while not state.residual <= stage.tol and (guess := next(guesses, None)) is not None:
+            state = min(state, stage.solver.start(guess), key=lambda candidate: candidate.residual)
+        return state
+
+    @property
+    def _steps(self) -> int:
+        return self.outcome.history[-1].iteration if self.outcome.history else 0
+
+    @property
+    def _seconds(self) -> float:
+        return time.perf_counter() - self.begun
+
+    def _look(self, state: State, stage: Stage) -> Status | None:
+        outcome, limits = self.outcome, self.limits
+        if not np.isfinite(state.residual):
+            return Status.NOT_FINITE
+        if self.doubtful is not None and proves_infeasible(self.doubtful, state.prices):
+            return Status.INFEASIBLE
+        if stage.final and state.residual < outcome.residual:
+            outcome.prices, outcome.residual = state.prices, state.residual
+        if stage.final and state.residual <= stage.tol:
+            return Status.SOLVED
+        now = Progress(self._steps, stage.solver.name, state.residual, self._seconds)
+        if limits.progress is not None and limits.progress(now) is False:
+            return Status.INTERRUPTED
+        if limits.time_limit is not None and now.seconds >= limits.time_limit:
+            return Status.OUT_OF_TIME
+        return Status.OUT_OF_ITERATIONS if now.iteration >= limits.max_iter else None
+
+
+def final_status(outcome: Outcome, proof: Certificate, tol: float) -> Status:
+    """Let the certificate decide: what it proves is solved, however the run ended, unless more was asked for; nothing else is."""
+    if outcome.status.ok:
+        return outcome.status if proof.holds else Status.NOT_CERTIFIED
+    return Status.SOLVED if proof.holds and tol >= TOLERANCE else outcome.status

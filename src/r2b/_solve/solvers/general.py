@@ -1,0 +1,209 @@
+"""Interior point for any parity constraint: families that share cells, bands that narrow with their level, boxes, equalities.
+
+Per entry (group g, class k) of a family with level c the slacks are ``b = high_slope c + high - m`` with dual p and
+``a = m - low_slope c - low`` with dual q. The price is p - q; where the level is the mean of the family it is what p - q is apart from its
+own mean. Entries whose sides coincide have a price and no slacks. Eliminating rows and slacks leaves prices and levels, one dense system
+for each set of groups that touch each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._solve.problem import Problem
+from r2b._solve.solvers.central import REGULARISATION, RELEASES, SHY, CentralPath, InteriorState
+from r2b._solve.solvers.elimination import fold, layout_of
+from r2b._solve.solvers.faces import Face
+from r2b._solve.solvers.rows import RowGaps, RowPoint, RowSystem, longest
+from r2b._solve.solvers.systems import Conditions, system_of
+
+Floats = NDArray[np.float64]
+
+_ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A primal-dual point: rows; prices; slacks a (lower) and b (upper) with duals q and p; levels c of families x classes."""
+
+    rows: RowPoint
+    prices: Floats
+    a: Floats
+    b: Floats
+    p: Floats
+    q: Floats
+    c: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Infeasibility:
+    """Residuals of the rows, of both slacks (of equalities in ``upper``) and of the balance of prices, and the largest of them all."""
+
+    rows: RowGaps
+    lower: Floats
+    upper: Floats
+    balance: Floats
+    largest: float
+
+
+class GeneralInterior(CentralPath[Point, Infeasibility]):
+    """Predictor-corrector method for any constraint; see :class:`CentralPath` for its settings."""
+
+    def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
+        self.parity = problem.parity
+        self.layout = layout = layout_of(problem.parity)
+        self.share = problem.parity.share[:, None]
+        open_width = np.where(layout.high > layout.low, layout.high - layout.low, layout.high_slope - layout.low_slope)
+        super().__init__(problem, middle, products, min(1.0, float(open_width.min(where=layout.band, initial=1.0))))
+        self.mass = problem.n_classes + 2.0 * float((self.share * layout.band).sum())
+
+    def start(self, prices: Floats) -> InteriorState[Point, Infeasibility]:
+        """Start in the middle of every band, with all products equal. Prices of earlier attempts are of no use here."""
+        layout = self.layout
+        rows = self.rows.start(self.middle, self.mu)
+        means = self.parity.means(self.rows.means(rows.x))
+        slope = np.where(layout.high_slope + layout.low_slope > 0, layout.high_slope + layout.low_slope, 1.0)
+        centre = (2.0 * self.family_mean(means) - self.first_of_family(layout.high + layout.low)) / self.first_of_family(slope)
+        c = np.where(layout.leveled, centre, 0.0)
+        width = (layout.high_slope - layout.low_slope) * c[layout.family] + layout.high - layout.low
+        half = np.where(layout.band, np.maximum(0.5 * width, _ROOM), 1.0)
+        dual = np.where(layout.band, self.mu / half, 0.0)
+        return self._state(Point(rows, np.zeros_like(half), half, half.copy(), dual, dual.copy(), c))
+
+    def family_mean(self, entries: Floats) -> Floats:
+        """Mean of each family by share."""
+        return self.family_sum(self.share * entries) / self.layout.total[:, None]
+
+    def family_sum(self, entries: Floats) -> Floats:
+        """Sum over each family."""
+        return np.stack([entries[member.groups].sum(axis=0) for member in self.parity.members])
+
+    def first_of_family(self, entries: Floats) -> Floats:
+        """Read what is the same for all groups of a family."""
+        return entries[[member.groups.start for member in self.parity.members]]
+
+    def centred(self, entries: Floats) -> Floats:
+        """Take away the mean of the family where that is the level."""
+        mine = np.where(self.layout.averaged, self.family_mean(entries), 0.0)
+        return entries - mine[self.layout.family]
+
+    def infeasibility(self, at: Point) -> Infeasibility:
+        """Residuals of the equations that a solution satisfies exactly."""
+        layout = self.layout
+        rows = self.rows.gaps(at.rows, self.parity.shifts(at.prices))
+        means, c = self.centred(self.parity.means(rows.means)), at.c[layout.family]
+        upper = layout.high_slope * c + layout.high - means - np.where(layout.band, at.b, 0.0)
+        lower = np.where(layout.band, means - layout.low_slope * c - layout.low - at.a, 0.0)
+        upper = np.where(layout.bound, upper, 0.0)
+        pull = np.where(layout.band, layout.high_slope * at.p - layout.low_slope * at.q, layout.high_slope * at.prices)
+        balance = np.where(layout.leveled, self.family_sum(self.share * pull), 0.0)
+        return Infeasibility(rows, lower, upper, balance, max(rows.largest, *(float(np.abs(x).max()) for x in (lower, upper, balance))))
+
+    def complementarity(self, at: Point) -> float:
+        """Mean of all products."""
+        bands = np.where(self.layout.band, at.p * at.b + at.q * at.a, 0.0)
+        return (self.rows.complementarity(at.rows) + float((self.share * bands).sum())) / self.mass
+
+    def moved(self, here: Point, d: Point, length: float) -> Point:
+        """Go so far along a direction."""
+        small = {name: getattr(here, name) + length * getattr(d, name) for name in ("prices", "a", "b", "p", "q", "c")}
+        return Point(rows=self.rows.moved(here.rows, d.rows, length), **small)
+
+    def reach(self, here: Point, d: Point) -> float:
+        """Largest step along a direction that keeps everything positive, at most a little over 1."""
+        band = self.layout.band
+        limits = [longest(getattr(here, name)[band], getattr(d, name)[band]) for name in ("a", "b", "p", "q")]
+        return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)
+
+    def system(self, here: Point, off: Infeasibility) -> _Linearised:
+        """Linearise and factorise."""
+        return _Linearised(self, here, off)
+
+    def at_face(self, state: InteriorState[Point, Infeasibility], lean: float = 1.0) -> Iterator[Floats]:
+        """Guess prices that are exact on the face where the iteration ended."""
+        at, layout = state.point, self.layout
+        cell_means, d, d_sum = self.rows.on_support(at.rows, self.parity.shifts(at.prices), lean)
+        folded = fold(self.rows, self.parity, layout.components, d, d_sum)
+        means = self.parity.means(cell_means)
+        upper = layout.band & (at.p * lean > at.b)
+        lower = layout.band & (at.q * lean > at.a)
+        own = np.where(layout.averaged[layout.family], at.p - at.q, at.prices)
+        for _ in range(RELEASES):
+            exact = Face(self.parity, layout, upper, lower).own_prices(folded, means, at.prices, own, self.rows.lam)
+            yield self.centred(exact)
+            # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
+            wrong = (upper & ~lower & (exact < 0)) | (lower & ~upper & (exact > 0))
+            if not wrong.any():
+                break
+            upper, lower = upper & ~wrong, lower & ~wrong
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """Wanted changes of the products x z (rows), p b (upper) and q a (lower)."""
+
+    rows: Floats
+    upper: Floats
+    lower: Floats
+
+
+class _Linearised:
+    """The Newton system of the central path at one point, factorised."""
+
+    def __init__(self, method: GeneralInterior, here: Point, off: Infeasibility) -> None:
+        self.method, self.here, self.off = method, here, off
+        layout = method.layout
+        high, low = here.p / here.b, here.q / here.a
+        theta = np.where(layout.band, high + low, 1.0)
+        self.softness = np.where(layout.band, 1.0 / theta, REGULARISATION)
+        # With dm = softness d + slope c + ..., the slope lies between those of the two sides, nearer to that of the tighter one.
+        apart = np.where(layout.band, layout.high_slope - layout.low_slope, 0.0)
+        self.above, self.below = apart * low / theta, apart * high / theta  # high_slope - slope, slope - low_slope
+        omega = method.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
+        self.rows = RowSystem(method.rows, here.rows, off.rows)
+        conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
+        folded = fold(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
+        self.parts = [
+            (component.groups, system_of(method.parity, layout, component, block, conditions))
+            for component, block in zip(layout.components, folded, strict=True)
+        ]
+
+    def aim(self, target: float, second_order: Point | None = None) -> Aim:
+        """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
+        here, before = self.here, second_order
+        upper, lower = target - here.p * here.b, target - here.q * here.a
+        if before is not None:
+            upper, lower = upper - before.p * before.b, lower - before.q * before.a
+        return Aim(self.rows.aim(target, before.rows if before is not None else None), upper, lower)
+
+    def direction(self, aim: Aim, *, repair: float) -> Point:
+        """Direction that makes these changes to first order and removes this part of the infeasibility."""
+        method, here, layout = self.method, self.here, self.method.layout
+        band = layout.band
+        short_b, short_a = repair * self.off.upper, repair * self.off.lower
+        up = np.where(band, (aim.upper - here.p * short_b) / here.b, 0.0)
+        down = np.where(band, (aim.lower - here.q * short_a) / here.a, 0.0)
+        rows, cell_means = self.rows.own(aim.rows, repair)
+        right = method.centred(method.parity.means(cell_means)) - np.where(band, -self.softness * (up - down), short_b)
+        balance = -repair * self.off.balance - method.family_sum(method.share * (self.above * up + self.below * down))
+        own, c = self._solve(right, balance)
+        prices = method.centred(own)
+        self.rows.respond(rows, method.parity.shifts(prices))
+        core = self.softness * (own - up + down)
+        level = c[layout.family]
+        b = np.where(band, self.above * level - core + short_b, 0.0)
+        a = np.where(band, self.below * level + core + short_a, 0.0)
+        p = np.where(band, (aim.upper - here.p * b) / here.b, 0.0)
+        q = np.where(band, (aim.lower - here.q * a) / here.a, 0.0)
+        return Point(rows, prices, a, b, p, q, c)
+
+    def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        own, c = np.zeros_like(right), np.zeros_like(balance)
+        for groups, system in self.parts:
+            own[groups], levels = system.solve(right[groups], balance)
+            c += levels
+        return own, c

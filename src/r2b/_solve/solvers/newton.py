@@ -1,0 +1,194 @@
+"""Semismooth Newton on the prices, with the forward-backward envelope as merit and damping adapted like a trust region.
+
+The prices nu are optimal exactly when ``E(nu) = m(nu) - Proj_C(m(nu) + nu / gamma)`` is zero, m the group means of the rows' responses and
+C the set of means that parity allows. E is piecewise affine, so near the end a step lands on the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity import Parity, Projected
+from r2b._solve.oracle import AnyOracle, Evaluation, evaluated
+from r2b._solve.solvers.directions import Curvature, curvature_of, direction
+
+Floats = NDArray[np.float64]
+
+_GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
+_DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
+_SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
+_AHEAD = 10  # steps on a sample before all rows are asked again
+_FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
+_NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """Where the iteration stands.
+
+    Attributes
+    ----------
+    prices : ndarray of shape (n_groups, n_classes)
+    residual : float
+        The largest entry of E, in units of group means.
+    means, gap : ndarray of shape (n_groups, n_classes)
+        Group means of the responses, and E.
+    target : Projected
+        The projection, with the face that it landed on.
+    merit : float
+        The forward-backward envelope.
+    curvature : Curvature or None
+        None until a step is taken from here.
+    damping : float
+        Added to the curvature, in units of 1 / lam.
+    stalled : bool
+        No step was accepted, not even the safe one: the residual is at the rounding level of this problem.
+    """
+
+    prices: Floats
+    residual: float
+    means: Floats
+    gap: Floats
+    target: Projected
+    merit: float
+    curvature: Curvature | None
+    damping: float = 1e-3
+    stalled: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Newton:
+    """Settings of the Newton solver for one problem.
+
+    Parameters
+    ----------
+    oracle : Oracle or GroupOracle
+    parity : Parity
+    lam : float
+    sample : Oracle or GroupOracle, optional
+        Rows that stand for all of them between two passes. They cost a fraction of a pass and leave the answer as it is: the residual
+        always comes from all rows. Each pass then gains a factor of about the square root of the sample's rows per class and group.
+    lean : ndarray of shape (n_groups, n_classes), optional
+        Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
+    """
+
+    oracle: AnyOracle
+    parity: Parity
+    lam: float
+    sample: AnyOracle | None = None
+    name: str = "newton"
+    lean: Floats | None = None
+
+    @property
+    def gamma(self) -> float:
+        """The length of the safe step."""
+        return _GAMMA * self.lam / self.parity.scale
+
+    def start(self, prices: Floats) -> NewtonState:
+        """Evaluate at the given prices."""
+        return self._evaluate(prices)
+
+    def mean_shift(self, state: NewtonState) -> Floats:
+        """Prices that close the gap of the means if no response touches the border of the simplex: then they are exact at once.
+
+        Rejected: starting class labels from zero. There the curvature vanishes and damped steps crawl out of the corner.
+        """
+        return state.prices + self.lam / self.parity.scale * (state.means - self.parity.project(state.means).means)
+
+    def step(self, state: NewtonState) -> NewtonState:
+        """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
+        ahead = self._step_on_sample(state)
+        if ahead is not None:
+            return ahead
+        if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
+            oracle = self.sample or self.oracle
+            state = replace(state, curvature=curvature_of(oracle, self.parity, state.prices, self.lam))
+        damping = state.damping
+        while damping < 1e3:
+            candidate = self._candidate(state, damping)
+            if candidate is not None and self._accept(state, candidate):
+                # Near the answer an estimated curvature hardly changes: it is kept as long as it serves.
+                keep = self.sample is not None and candidate.residual <= _SERVES * state.residual
+                return replace(candidate, curvature=state.curvature) if keep else candidate
+            damping = max(8 * damping, 1e-12)
+        return self._safe_step(state)
+
+    def _step_on_sample(self, state: NewtonState) -> NewtonState | None:
+        """Step to where the sample, corrected so that it agrees with all rows here, has its answer; None where that is no step ahead.
+
+        A pass over all rows tells the sample's error in the means, and what is left is the change of that error on the way. So rows that
+        change sides, which a linear step does not see, cost passes over the sample alone.
+        """
+        if self.sample is None:
+            return None
+        seen = evaluated(self.sample, self.parity, state.prices, self.lam)
+        blind = replace(self, oracle=self.sample, sample=None, lean=state.means - seen.means)
+        here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
+        for _ in range(_AHEAD):
+            curvature = here.curvature or curvature_of(self.sample, self.parity, here.prices, self.lam)
+            last, here = here, blind.step(replace(here, curvature=curvature))
+            if here.stalled or here.residual <= _FAR * state.residual:
+                break
+            if here.residual <= _SERVES * last.residual:
+                here = replace(here, curvature=curvature)
+        if not np.isfinite(here.residual):
+            return None
+        found = self._evaluate(here.prices, damping=here.damping)
+        return replace(found, curvature=curvature) if self._accept(state, found) else None
+
+    def _candidate(self, state: NewtonState, damping: float) -> NewtonState | None:
+        try:
+            direction = self._direction(state, damping)
+        except np.linalg.LinAlgError:  # singular to the last bit: more damping will do
+            return None
+        return self._evaluate(state.prices + direction, damping=max(damping / 20, 1e-13))
+
+    def _safe_step(self, state: NewtonState) -> NewtonState:
+        # A proximal-gradient step never increases the envelope; where rounding hides even that, there is nothing left to gain.
+        candidate = self._evaluate(state.prices + self.gamma * state.gap, damping=1e-2)
+        if candidate.merit <= state.merit or candidate.residual < state.residual:
+            return candidate
+        return replace(state, stalled=True)
+
+    def _accept(self, old: NewtonState, new: NewtonState) -> bool:
+        decrease = old.merit - new.merit
+        promised = self.gamma * self.parity.product(old.gap, old.gap)
+        if decrease >= max(_DECREASE * promised, _NOISE):
+            return True
+        if decrease < -_NOISE:
+            return False
+        if float((new.gap**2).sum()) <= 0.8 * float((old.gap**2).sum()):
+            return True
+        # Prices of a class that a group does not use cost epsilon times a weight: too little for the merit to see, and their
+        # residual stays at epsilon until they are gone.
+        return new.residual <= (1 + 1e-6) * old.residual and self._unpaid(new) <= 0.9 * self._unpaid(old)
+
+    def _unpaid(self, state: NewtonState) -> float:
+        """Give what the groups leave on the table: the support function at the prices minus what they pay.
+
+        It is free of cancellation, so it still tells two points apart where their merits agree to rounding.
+        """
+        settled = self.parity.settle(state.prices)
+        return self.parity.support(settled) - self.parity.product(settled, state.means)
+
+    def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
+        return self._judged(prices, evaluated(self.oracle, self.parity, prices, self.lam), damping)
+
+    def _judged(self, prices: Floats, seen: Evaluation, damping: float) -> NewtonState:
+        parity, gamma = self.parity, self.gamma
+        means, value = seen.means, seen.value
+        if self.lean is not None:
+            means, value = means + self.lean, value + parity.product(prices, self.lean)
+        target = parity.project(means + prices / gamma)
+        gap = means - target.means
+        # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
+        merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
+        residual = float(np.abs(gap).max())
+        return NewtonState(prices, residual, means, gap, target, merit, None, damping)
+
+    def _direction(self, state: NewtonState, damping: float) -> Floats:
+        assert state.curvature is not None
+        return direction(self.parity, state.curvature, state.target, state.gap, state.prices, damping / self.lam, self.gamma)

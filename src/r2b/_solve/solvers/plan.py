@@ -1,0 +1,313 @@
+"""Which solver when: a path in lambda, Newton, the interior point where Newton stalls, and a polish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data.lanes import one_blas_thread
+from r2b._data.memory import refuse_beyond_memory
+from r2b._data.merge import Extent
+from r2b._solve.oracle import AnyOracle, ClassOracle, GroupOracle
+from r2b._solve.problem import Problem
+from r2b._solve.solvers.central import CentralPath, InteriorState
+from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
+from r2b._solve.solvers.elimination import layout_of
+from r2b._solve.solvers.general import GeneralInterior
+from r2b._solve.solvers.interior import Interior
+from r2b._solve.solvers.interior_small import SmallInterior, is_small
+from r2b._solve.solvers.newton import Newton, NewtonState
+from r2b._solve.solvers.thresholds import Thresholds
+
+Floats = NDArray[np.float64]
+
+_PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems need fewer than ten
+_POLISH = 30  # Newton steps after the interior point; two or three are the rule
+_WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
+_EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
+_WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
+_STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
+_EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
+_LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
+_ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
+_NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
+_NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
+_FEW_UNKNOWNS = 1_000  # whose system fits anywhere
+_SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
+_THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
+_FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
+_SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
+_MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
+_PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
+_NEAR = 1e-4  # the same for a sample, which tells the answer to about this
+
+
+def exact_plan(problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, tol: float) -> Iterator[Stage]:
+    """Stages that lead to the optimum, in the order in which they are tried."""
+    newton = Newton(oracle, problem.parity, float(problem.lam))
+    if _by_structure(problem, oracle):
+        yield from _by_thresholds(problem, oracle, newton, tol)
+        yield from _by_narrowing(problem, oracle, newton, tol)
+        if problem.n_groups * problem.n_classes**2 > _NET_ENTRIES:
+            # Every other method makes matrices of this size.
+            yield from _by_thresholds(problem, oracle, newton, tol, path=True)
+            return
+    attempts = [_by_newton(problem, oracle, samples, newton, tol)]
+    if _net_fits(problem):
+        kind = _interior(problem)
+        net = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
+        attempts = net + attempts if _net_first(problem, oracle) else attempts + net
+        if kind is not GeneralInterior:
+            # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
+            attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
+    for attempt in attempts:
+        yield from attempt
+    if not _by_structure(problem, oracle):
+        yield from _by_narrowing(problem, oracle, newton, tol)
+    yield Stage(newton, tol, 10_000)
+    if _net_fits(problem):
+        yield from _by_closing(problem, newton, tol)
+
+
+def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
+    """Whether these are class labels under the paper's constraint, with an oracle that knows their structure.
+
+    Without compiled kernels many steps, as a small lam needs them, cost more than those of the interior point, where that fits.
+    """
+    if not isinstance(oracle, ClassOracle) or not problem.parity.simple or not (problem.parity.share > 0).all():
+        return False
+    return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not _net_fits(problem)
+
+
+def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float, *, path: bool = False) -> Iterator[Stage]:
+    assert isinstance(oracle, ClassOracle)
+    thresholds = Thresholds(oracle, problem.parity, float(problem.lam), path)
+    # A residual within tol in each of thousands of classes may still leave a gap, and the last step goes to rounding anyway.
+    narrow = problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST and not path
+    yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if narrow else (2 if path else 1) * _THRESHOLD_STEPS)
+    yield Stage(newton, tol, 0)
+
+
+def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
+    if not problem.parity.simple:
+        return GeneralInterior
+    return SmallInterior if is_small(problem) else Interior
+
+
+def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
+    interior = begin()  # only now: it keeps copies of the rows
+    yield Stage(_Ahead(interior, newton, _EXACT * tol), 0.0, 100, final=False)
+    if isinstance(interior, GeneralInterior):
+        # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
+        yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
+        yield Stage(newton, tol, _POLISH)
+    else:
+        yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ahead:
+    """An interior point that looks ahead: where its products tell the face of the answer, the prices on it end the path early.
+
+    A look costs half a step, and four steps or more are left when it succeeds.
+
+    Attributes
+    ----------
+    interior : CentralPath
+    newton : Newton
+        Judges the prices.
+    tol : float
+        Residual at which they are the answer.
+    """
+
+    interior: CentralPath[Any, Any]
+    newton: Newton
+    tol: float
+    name: str = "interior"
+
+    def start(self, prices: Floats) -> InteriorState[Any, Any]:
+        """Start the path."""
+        return self.interior.start(prices)
+
+    def step(self, state: InteriorState[Any, Any]) -> InteriorState[Any, Any]:
+        """Take a step, and look ahead."""
+        new = self.interior.step(state)
+        if new.stalled or new.complementarity > _LOOK:
+            return new
+        with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
+            found = self.newton.start(next(self.interior.at_face(new)))
+            if self.tol < found.residual <= _LOOK:  # the right face, damped: one step undoes what the damping left
+                found = self.newton.step(found)
+            if found.residual <= self.tol:
+                return replace(new, prices=found.prices, residual=found.residual, stalled=True)
+        return new
+
+
+def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
+    """Close bounds that are all but closed, which leaves no band to get lost in, and go on from the answer."""
+    widths = np.concatenate([member.bound.epsilon for member in problem.parity.members])
+    if not 0 < widths[np.isfinite(widths)].max(initial=0.0) <= _ALL_BUT_CLOSED:
+        return
+    closed = replace(problem, parity=problem.parity.at(0.0))
+    blind = replace(newton, parity=closed.parity)
+    for stage in _by_interior(partial(_interior(closed), closed, *_STARTS[0]), blind, tol):
+        yield replace(stage, final=False)
+    yield Stage(newton, tol, 10_000)
+
+
+def _by_narrowing(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:
+    """Narrow bounds by half decades to what they are, each from the best prices of the last: in a wide band the face is easier to find."""
+    narrowest = min(float(np.min(member.bound.epsilon)) for member in problem.parity.members)
+    by_structure = _by_structure(problem, oracle)
+    for step in range(_NARROWINGS):
+        width = _WIDEST * _NARROWER**step
+        if width <= 1.5 * narrowest:
+            break
+        wide = problem.parity.at_least(width)
+        name = f"narrow, epsilon {width:.0e}"
+        if by_structure:
+            assert isinstance(oracle, ClassOracle)
+            yield Stage(Thresholds(oracle, wide, float(problem.lam), name=name), _WELL_WITHIN * tol, _THRESHOLD_STEPS, final=False)
+        else:
+            yield Stage(replace(newton, parity=wide, name=name), tol, _PATIENCE, final=False)
+    if narrowest < _WIDEST:
+        if by_structure:
+            assert isinstance(oracle, ClassOracle)
+            yield Stage(Thresholds(oracle, problem.parity, float(problem.lam)), _WELL_WITHIN * tol, _THRESHOLD_STEPS, refine=_from_last)
+        yield Stage(newton, tol, 0 if by_structure else _PATIENCE, refine=_from_last)
+
+
+def _from_last(state: object, last: object) -> Iterator[Floats]:
+    """Guess nothing: where the last stage ended is where to begin, whatever others found before."""
+    yield from ()
+
+
+def _by_newton(
+    problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, newton: Newton, tol: float
+) -> Iterator[Stage]:
+    lam, parity = float(problem.lam), problem.parity
+    small, large = samples or (oracle, None)
+    for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
+        gentler = Newton(small, parity, easier, name=f"prepare, lam {easier:.3g}")
+        enough = _NEAR if easier == lam else _PREPARE
+        yield Stage(gentler, enough, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
+    if large is not None:
+        # Passes over all rows: the means of the labels, one to see how far the sample's answer is off, one for each step, and the
+        # certificate's. On a million rows of 100 classes there are two steps. Not fewer: no sample tells the answer to better than the
+        # square root of its size, so from 1e-4 to a tolerance of 1e-10 takes two or three gains of a hundred or so. Exact curvature would
+        # gain more than that and cost more than the pass that it saves.
+        sampled = Newton(oracle, parity, lam, large, name="newton, sampled curvature")
+        yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
+    yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
+
+
+def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
+    # A corrected sample may have no answer, where a bound is met at the border of the simplex alone; its prices are then worth nothing.
+    if last.residual > _PREPARE:
+        yield np.zeros_like(state.prices)
+
+
+def _net_fits(problem: Problem) -> bool:
+    if isinstance(problem.rows, Extent):
+        return False  # it keeps copies of the rows, which live elsewhere
+    if problem.rows.entries > _NET_ENTRIES or problem.parity.simple:
+        return problem.rows.entries <= _NET_ENTRIES
+    dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
+    return max(dense, default=0) * problem.n_classes <= _NET_UNKNOWNS
+
+
+def _refuse_large_systems(problem: Problem) -> None:
+    """Refuse families that share cells where the system of their prices does not fit.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    if problem.parity.simple or problem.n_groups * problem.n_classes <= _FEW_UNKNOWNS:
+        return
+    groups = max(len(component) for component in problem.parity.components)
+    unknowns = groups * problem.n_classes
+    refuse_beyond_memory(
+        _SYSTEM_COPIES * 8 * unknowns**2,
+        f"The system for the prices of {groups:,} groups that share rows, in {problem.n_classes:,} classes,",
+        remedy="Bound crossings no less closely than margins, which they then imply, or ask for families='crossed' alone; "
+        "put small groups together (min_group_size, small_groups='merge'), or rare classes.",
+    )
+
+
+def _net_first(problem: Problem, oracle: AnyOracle) -> bool:
+    """Whether the interior point is faster than Newton.
+
+    It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
+    with the path in lam where that is below 1. With two groups, few classes and no path Newton is done in half the time all the same. Where
+    families share cells the face of the answer is harder to find than any system is to solve, and the interior point needs a dozen steps
+    where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: there the dual is all but
+    smooth, and Newton at home.
+    """
+    if isinstance(oracle, GroupOracle):
+        return False
+    if not problem.parity.simple:
+        return problem.rows.entries <= _FIRST_ENTRIES
+    rows = problem.at_hand
+    return rows.merged and (problem.n_classes >= _MANY_CLASSES or (rows.one_hot and (problem.n_groups > 2 or problem.lam < 1)))
+
+
+def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
+    # A product is told to belong to one side where that side is larger; where rounding blurs this, the next guess leans to either.
+    for lean in (1.0, 1e3, 1e-3):
+        with suppress(np.linalg.LinAlgError):
+            yield from interior.at_face(last, lean)
+
+
+def _shifted(newton: Newton, state: NewtonState, last: object) -> Iterator[Floats]:
+    yield newton.mean_shift(state)
+
+
+def _path(lam: float) -> list[float]:
+    # A small lam bends the dual sharply; each third of it is solved from the last. Above 1 the problem only gets easier.
+    steps = int(np.ceil(np.log(1.0 / lam) / np.log(3.0))) if lam < 1.0 else 0
+    return [lam * 3.0**power for power in range(steps, 0, -1)]
+
+
+def solve(
+    problem: Problem,
+    oracle: AnyOracle,
+    *,
+    samples: tuple[AnyOracle, AnyOracle] | None = None,
+    tol: float = TOLERANCE,
+    limits: Limits | None = None,
+    start: Floats | None = None,
+) -> Outcome:
+    """Solve a problem for its prices.
+
+    Parameters
+    ----------
+    problem : Problem
+    oracle : Oracle or GroupOracle
+        Walks the problem's rows.
+    samples : pair of AnyOracle, optional
+        Walk a small sample of them, to come near cheaply, and a larger one, to estimate the curvature.
+    tol : float
+        Residual in units of group means.
+    limits : Limits, optional
+    start : ndarray of shape (n_groups, n_classes), optional
+        Prices that are near the answer, such as those of a problem much like this one: Newton goes on from them first.
+    """
+    _refuse_large_systems(problem)
+    plan = exact_plan(problem, oracle, samples, tol)
+    if start is not None and not _by_structure(problem, oracle):
+        sample = None if samples is None else samples[1]
+        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), sample), tol, _PATIENCE)], plan)
+    prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
+    with one_blas_thread():
+        outcome = run(plan, prices, limits or Limits(), problem.parity)
+    # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
+    outcome.prices = problem.parity.canonical(outcome.prices, problem.reach)
+    return outcome

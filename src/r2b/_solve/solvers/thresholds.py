@@ -1,0 +1,294 @@
+"""Class labels by their structure: Newton on the thresholds of the rows, with the prices of every class found exactly for given thresholds.
+
+The dual is a minimum over prices and thresholds together. For given prices each row has its best threshold; for given thresholds each class
+has its best prices, whatever those of the others (``balance``), bounds included. What is left to find is which thresholds
+go together. There Newton works well: the curvature of a row is its weight times the number of classes it gives to, which changes little
+when one more class joins. By prices it would jump by orders of magnitude, from the weight of a class to that of all rows that begin to give
+to it. The step solves one linear system by conjugate gradients, with products that cost a few cumulative sums (``classes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._constraints.parity import Parity
+from r2b._solve.oracle.classes import ClassOracle, Supports
+from r2b._solve.solvers import balance
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Find = Callable[[Floats, Floats, Floats, float, Floats, Floats], tuple[Floats, Floats]]
+
+_GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
+_GAIN = 0.9  # a step must leave less than this part of the slope along it
+_SHORTEST = 0.3  # a step is cut to no less; below that damping is the better remedy
+_LEAST, _WORTHWHILE, _MOST = 1e-9, 1e-3, 1e3  # damping, in units of a class's mean over lam
+_GENTLER, _ROUGHER, _RECOVERED = 10.0, 30.0, 3.0  # factors of the damping after a failure, a success, a success that took several tries
+_STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9  # a step is stretched while this part of its slope is left
+_NOISE = 1e-14  # of the dual
+_FALLS = 1e-11  # by how much the dual must fall for a step to count where the residual stays
+_ITERATIONS = 400  # conjugate gradients; forty are the rule
+_SOLVED = 1e-8  # residual at which a problem on the path has done its part
+_NEAR, _LAST_TRIES = 1e-10, 5  # residual from which rounding may hide the rest, and steps without any gain there
+_PATIENCE = 60  # steps for a problem on the path, and without any gain at its end
+_FACTOR = 0.7  # from one lam on the path to the next, at first
+_SLOWER, _FASTER, _WIDEST, _STUCK = 0.4, 1.5, 0.5, 1.0 - 1e-6  # powers and limits of the factor between neighbours on the path
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdState:
+    """Where the iteration stands.
+
+    Attributes
+    ----------
+    prices : ndarray of shape (n_groups, n_classes)
+    residual : float
+        As Newton's, for the problem asked for.
+    level : ndarray of the same shape
+        Threshold of the row of each class.
+    lam : float
+        Of the problem on the path that is being solved.
+    home : tuple
+        Thresholds and lam of the last one solved.
+    factor : float
+        From one lam to the next.
+    damping : float
+    levels : ndarray of shape (n_classes,)
+        Of the means of the classes, to start the next search from.
+    dual : float
+        Of the problem on the path.
+    taken, best : int, float
+        Steps since the last gain, and the smallest residual so far.
+    stalled : bool
+    """
+
+    prices: Floats
+    residual: float
+    level: Floats
+    lam: float
+    home: tuple[Floats, float]
+    factor: float
+    damping: float
+    levels: Floats
+    dual: float
+    taken: int = 0
+    best: float = np.inf
+    stalled: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Thresholds with the best prices for them: what each class is worth, which rows give to it, how far row sums are off 1."""
+
+    level: Floats
+    worth: Floats
+    levels: Floats
+    supports: Supports
+    excess: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Prices, their residual, the value of the dual, which falls towards the answer, and the best thresholds of the rows."""
+
+    prices: Floats
+    residual: float
+    dual: float
+    level: Floats
+
+    def better(self, other: _Seen) -> _Seen:
+        """Give the one with the lower dual, or where that does not tell them apart the one with the lower residual."""
+        if abs(self.dual - other.dual) <= _NOISE:
+            return self if self.residual <= other.residual else other
+        return self if self.dual < other.dual else other
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Settings for one problem.
+
+    Parameters
+    ----------
+    oracle : ClassOracle
+    parity : Parity
+        The paper's constraint, every group with weight.
+    lam : float
+    path : bool
+        Below 1 rows may keep their labels whole, and nothing tells how far prices are from making them move. The few problems that fail
+        for it are solved along a path: smaller and smaller lam in turn, each from the last.
+    """
+
+    oracle: ClassOracle
+    parity: Parity
+    lam: float
+    path: bool = False
+    name: str = "thresholds"
+
+    def start(self, prices: Floats) -> ThresholdState:
+        """Begin at these prices, or at the labels as they are where a path leads away from them."""
+        if self.path:
+            prices = np.zeros_like(prices)
+        begin = max(self.lam, 1.0) if self.path else self.lam
+        seen = self._look(prices, begin)
+        # As far from giving as the dearest class is from taking.
+        level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
+        residual = seen.residual if begin == self.lam else self._look(prices, self.lam).residual
+        levels = np.full(prices.shape[1], np.nan)
+        return ThresholdState(prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual)
+
+    def step(self, state: ThresholdState) -> ThresholdState:
+        """One accepted step on the thresholds, and on along the path where its problem is solved."""
+        before = state.dual
+        with np.errstate(all="ignore"):  # a step beyond floating point is caught here
+            there, seen, damping = self._try(state)
+        if not np.isfinite(seen.residual):
+            return replace(state, stalled=True)
+        # A row that keeps its label whole has any threshold between the dearest class and what would make it give.
+        top = _top(seen.prices)
+        level = np.where(seen.level > top, np.clip(there.level, top, seen.level), seen.level)
+        state = replace(state, prices=seen.prices, level=level, damping=damping, levels=there.levels, dual=seen.dual)
+        return self._along(state, seen.residual, falls=before - seen.dual > _FALLS)
+
+    def _try(self, state: ThresholdState) -> tuple[_Point, _Seen, float]:
+        """Give a better point, what is seen there, and the damping for the next step."""
+        here = self._point(state.level, state.lam, state.levels)
+        damping, first = state.damping, True
+        while True:
+            worth, level = self._direction(here, state.lam, damping)
+            there, length, gained = self._along_line(here, level, state.lam)
+            if gained or damping >= _MOST:
+                seen = self._look(-there.worth, state.lam)
+                if length == 1.0:
+                    seen = seen.better(self._look(-(here.worth + worth), state.lam))
+                if seen.dual <= state.dual + _NOISE or damping >= _MOST:
+                    eased = 1.0 if length < 1.0 else _ROUGHER if first else _RECOVERED
+                    return there, seen, max(damping / eased, _LEAST)
+            damping, first = max(damping * _GENTLER, _WORTHWHILE), False
+
+    def _along_line(self, here: _Point, level: Floats, lam: float) -> tuple[_Point, float, bool]:
+        """Go along a direction to where its slope is small: give the point, the length, and whether it is."""
+        slope, length = self._slope(here, level), 1.0
+        there = self._point(here.level + level, lam, here.levels)
+        ahead = self._slope(there, level)
+        if ahead > _GAIN * abs(slope):
+            length = max(-slope / (ahead - slope), _SHORTEST)
+            there = self._point(here.level + length * level, lam, here.levels)
+            return there, length, self._slope(there, level) <= _GAIN * abs(slope)
+        # Where nothing bends, as between rows that keep their labels, only a bound of a class ends the way.
+        while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
+            further = self._point(here.level + _STRETCH * length * level, lam, here.levels)
+            ahead = self._slope(further, level)
+            if ahead > _GAIN * abs(slope):
+                break
+            there, length = further, _STRETCH * length
+        return there, length, True
+
+    def _along(self, state: ThresholdState, residual: float, *, falls: bool) -> ThresholdState:
+        if state.lam == self.lam:
+            gained = residual < 0.5 * state.best or (falls and state.best > _NEAR)
+            taken = 0 if gained else state.taken + 1
+            return replace(
+                state,
+                residual=residual,
+                taken=taken,
+                best=min(residual, state.best),
+                stalled=taken >= (_LAST_TRIES if state.best <= _NEAR else _PATIENCE),
+            )
+        state = replace(state, residual=self._look(state.prices, self.lam).residual, taken=state.taken + 1)
+        if residual > _SOLVED and state.taken < _PATIENCE:
+            return state
+        if residual <= _SOLVED:
+            # The next problem begins with these thresholds as they are: a Newton step from there follows the path.
+            home, factor = (state.level, state.lam), max(state.factor**_FASTER, _WIDEST) if state.lam < 1 else state.factor
+        else:
+            home, factor = state.home, state.factor**_SLOWER
+        lam = home[1] * factor
+        lam = self.lam if lam < self.lam * (1.0 + 1e-4) else lam
+        return replace(
+            state, level=home[0], lam=lam, home=home, factor=factor, damping=_LEAST, dual=np.inf, taken=0, stalled=factor > _STUCK
+        )
+
+    def _look(self, prices: Floats, lam: float) -> _Seen:
+        # Rounding leaves some classes out of balance; what has no price stays without one.
+        priced = prices != 0
+        total = self.parity.share @ priced
+        prices = prices - priced * (self.parity.share @ prices) / np.where(total > 0, total, 1.0)
+        _, level, means, value = self.oracle.respond(prices, lam)
+        target = self.parity.project(means + prices / (_GAMMA * lam))
+        dual = self.parity.support(self.parity.settle(prices)) - float(self.parity.share @ value)
+        return _Seen(prices, float(np.abs(means - target.means).max()), dual, level)
+
+    def _point(self, level: Floats, lam: float, levels: Floats) -> _Point:
+        weight, epsilon = self.oracle.weight, self.parity.bound.epsilon
+        find = balance.balanced if self.oracle.kernel_choice == "numpy" else _compiled_balance()
+        worth, levels = find(level, weight, self.parity.share, lam, epsilon, levels)
+        supports, excess = self.oracle.supports_at(worth, level, lam)
+        return _Point(level, worth, levels, supports, excess)
+
+    def _slope(self, at: _Point, level: Floats) -> float:
+        """How fast the dual changes along a change of the thresholds."""
+        return -float(self.parity.share @ (self.oracle.weight * at.excess * level).sum(axis=1))
+
+    def _direction(self, at: _Point, lam: float, damping: float) -> tuple[Floats, Floats]:
+        """Give the changes of worth and thresholds that bring every row to a sum of 1 and keep every class in balance, to first order."""
+        supports, share = at.supports, self.parity.share
+        mean = share @ self.oracle.weight
+        extra = damping * np.maximum(mean, 1e-9 * mean.max()) / lam
+        free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
+        precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
+        system = _Balanced(supports, free, share, extra)
+        worth = system.solve(supports.spread(at.excess), precise)
+        return worth, supports.averages(worth) + lam * at.excess / np.maximum(supports.counts, 1.0)
+
+
+class _Balanced:
+    """Curvature on changes of worth that balance in every class: ``sum_s W_s d_sk = 0``, and 0 where a class has no price."""
+
+    def __init__(self, supports: Supports, free: Flags, share: Floats, extra: Floats) -> None:
+        self.supports, self.share, self.extra = supports, share, extra
+        self.inverse = np.where(free, 1.0 / (supports.diagonal + extra), 0.0)
+        total = share @ self.inverse
+        self.total = np.where(total > 0, total, 1.0)
+
+    def solve(self, right: Floats, precise: float) -> Floats:
+        """Preconditioned conjugate gradients; a class's balance is kept by the preconditioner."""
+        d, rest = np.zeros_like(right), right.copy()
+        z = self._precondition(rest)
+        along, size = z.copy(), self._product(rest, z)
+        enough = precise**2 * size
+        for _ in range(_ITERATIONS):
+            if not size > enough:
+                break
+            image = self.supports.product(along) + self.extra * along
+            bent = self._product(along, image)
+            if not bent > 0:
+                break
+            d += size / bent * along
+            rest -= size / bent * image
+            z = self._precondition(rest)
+            size, before = self._product(rest, z), size
+            along = z + size / before * along
+        # Flat directions have huge entries, and rounding of those leaves a class out of balance.
+        return d - self.inverse * (self.share @ d) / self.total
+
+    def _precondition(self, right: Floats) -> Floats:
+        return (right - self.share @ (right * self.inverse) / self.total) * self.inverse
+
+    def _product(self, one: Floats, other: Floats) -> float:
+        return float(self.share @ (one * other).sum(axis=1))
+
+
+def _top(prices: Floats) -> Floats:
+    """Give what the dearest class of each cell is worth."""
+    top: Floats = -prices.min(axis=1, keepdims=True)
+    return top
+
+
+def _compiled_balance() -> Find:
+    from r2b._solve.solvers import balance_compiled
+
+    return balance_compiled.balanced

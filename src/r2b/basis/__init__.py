@@ -1,9 +1,0 @@
-"""Functions of a continuous attribute that stand where group indicators would: centred and orthonormal on the fitted rows.
-
-Bounded are the moments ``sum_i w_i b_j(s_i) x_ik / sum_i w_i``. This room knows values of one attribute and their weights, never a label.
-"""
-
-from r2b.basis.fitted import Basis, Choice, fit_basis
-from r2b.basis.values import numeric_values
-
-__all__ = ["Basis", "Choice", "fit_basis", "numeric_values"]

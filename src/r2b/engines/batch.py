@@ -1,0 +1,190 @@
+"""A batch of rows on its way through: Arrow columns, and where they come from, so that an error can say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from r2b._files.arrow import pyarrow
+from r2b.errors import EmptyError, InputError, ProbabilityError, R2BError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_FILL = "Fill or drop such rows."
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows.
+
+    Attributes
+    ----------
+    record : pyarrow.RecordBatch
+    first : int
+        Number of the first row in the table where rows have an order, else in its place.
+    place : str
+        Where the rows are, such as "part-1.parquet, row group 3"; empty for a table of one piece.
+    offset : int
+        Number of the first row within the place.
+    """
+
+    record: Any
+    first: int = 0
+    place: str = ""
+    offset: int = 0
+
+    def __len__(self) -> int:
+        return int(self.record.num_rows)
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns by name; a name that comes twice is not asked for."""
+        return dict(zip(self.record.schema.names, self.record.columns, strict=True))
+
+    @contextmanager
+    def placed(self, labels: str = "y") -> Iterator[None]:
+        """Let errors about a row of this batch say where it is, and call the labels by their columns."""
+        try:
+            yield
+        except InputError as error:
+            raise placed_error(error, self, labels) from error
+
+
+def placed_error(error: InputError, batch: Batch, labels: str = "y") -> R2BError:
+    """Give the same error with the place of the batch, its row in the table, and the labels called by their columns."""
+    facts: dict[str, Any] = dict(error.facts)
+    row = facts.get("row")
+    where = batch.place or "the table"
+    if isinstance(row, int):
+        where += f", row {batch.offset + row}"
+        facts["row"] = batch.first + row
+        facts["row_in_place"] = batch.offset + row
+    facts["place"] = batch.place
+    problem = error.problem if row is None else error.problem.replace(f"ow {row} ", f"ow {batch.first + row} ", 1)
+    problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(" of y ", f" of {labels} ", 1)
+    # What was counted was counted in this batch alone: others have not been looked at.
+    problem = problem.replace("it is the only such row", "it is the only such row of this part")
+    remedy = error.remedy.replace(" in all)", " in this part)")
+    return type(error)(f"In {where}: {problem}", remedy=remedy, **facts)
+
+
+def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -> Array:
+    """Give a column of lists of numbers as a matrix, without a copy where the lists lie side by side.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        Of lists of any kind.
+    n_classes : int, optional
+        Numbers that each list must have; those of the first by default.
+    name : str
+        Of the column, for errors.
+
+    Raises
+    ------
+    ProbabilityError
+        A list is missing or has another length.
+    EmptyError
+        There is no row that tells the length.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> lists_to_matrix(pyarrow.array([[0.25, 0.75], [1.0, 0.0]]))
+    array([[0.25, 0.75],
+           [1.  , 0.  ]])
+    """
+    arrow = pyarrow()
+    compute = _compute()
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise ProbabilityError(f"Row {row} has no list of probabilities in {name!r}.", remedy=_FILL, row=row, column=name)
+    lengths = np.asarray(compute.list_value_length(column).to_numpy(zero_copy_only=False))
+    if n_classes is None and len(lengths) == 0:
+        raise EmptyError("There are no rows, and so no list of probabilities.", remedy="Pass at least one row.")
+    wanted = int(lengths[0]) if n_classes is None else n_classes
+    wrong = np.flatnonzero(lengths != wanted)
+    if len(wrong):
+        row = int(wrong[0])
+        raise ProbabilityError(
+            f"Row {row} has a list of {int(lengths[row])} probabilities in {name!r}, not of {wanted}.",
+            remedy="Give every row one probability per class, in the same order.",
+            row=row,
+            column=name,
+            length=int(lengths[row]),
+            n_classes=wanted,
+        )
+    values = column.flatten()
+    if values.null_count:
+        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(wanted, 1)
+        raise ProbabilityError(f"Row {row} has a missing probability in {name!r}.", remedy=_FILL, row=row, column=name)
+    if not arrow.types.is_floating(values.type):
+        if not (arrow.types.is_integer(values.type) or arrow.types.is_decimal(values.type) or arrow.types.is_null(values.type)):
+            raise ProbabilityError(
+                f"The lists in {name!r} hold {values.type}, not numbers.",
+                remedy="Name a column of classes, or of lists with one probability per class.",
+                column=name,
+            )
+        values = values.cast(arrow.float64())
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
+
+
+def taken(column: Any, rows: Any) -> Any:
+    """Give some entries of a column; Arrow itself cannot take from views of text and bytes.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> taken(pyarrow.array(["a", "b"], pyarrow.string_view()), pyarrow.array([1, 1])).to_pylist()
+    ['b', 'b']
+    """
+    plain = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}.get(str(column.type))
+    return column.take(rows) if plain is None else column.cast(plain).take(rows).cast(column.type)
+
+
+def taken_rows(record: Any, rows: Any) -> Any:
+    """Give some rows of a record batch."""
+    return pyarrow().RecordBatch.from_arrays([taken(column, rows) for column in record.columns], schema=record.schema)
+
+
+def plain_type(kind: Any) -> Any:
+    """Give the type of the values behind a dictionary."""
+    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Say whether two types hold the same values, however text is laid out.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> same_values(pyarrow.string(), pyarrow.dictionary(pyarrow.int8(), pyarrow.large_string()))
+    True
+    >>> same_values(pyarrow.int32(), pyarrow.int64())
+    False
+    """
+    mine, others = (str(plain_type(kind)).removeprefix("large_").removesuffix("_view") for kind in (one, other))
+    # Lists and structs are one thing only where they are equal: their parts may differ in ways that text does not show.
+    return mine == others if not pyarrow().types.is_nested(plain_type(one)) else one == other
+
+
+def _compute() -> Any:
+    import importlib
+
+    return importlib.import_module("pyarrow.compute")
+
+
+def in_batches(record: Any, size: int, first: int = 0, place: str = "") -> Iterator[Batch]:
+    """Cut a record batch or a table into batches of at most ``size`` rows."""
+    pieces: Sequence[Any] = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
+    done = 0
+    for piece in pieces:
+        for start in range(0, max(piece.num_rows, 1), size):
+            part = piece.slice(start, size)
+            yield Batch(part, first + done, place, done)
+            done += part.num_rows

@@ -1,0 +1,150 @@
+"""Which columns of a table are what: labels, attributes, controls, weights, and what tells rows apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from r2b._files.table import did_you_mean, listed_names
+from r2b.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Columns by name.
+
+    Attributes
+    ----------
+    label : tuple of str
+        One column of classes or of lists of probabilities, or one column of probabilities per class.
+    soft : bool
+        Whether the labels are probabilities.
+    sensitive, control : tuple of str
+    weight : str or None
+    key : tuple of str
+        Columns that tell rows apart; empty where rows are told apart by their place.
+    """
+
+    label: tuple[str, ...]
+    soft: bool
+    sensitive: tuple[str, ...]
+    control: tuple[str, ...] = ()
+    weight: str | None = None
+    key: tuple[str, ...] = ()
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Sensitive attributes, then controls."""
+        return self.sensitive + self.control
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Every column that is read for solving, once."""
+        weight = () if self.weight is None else (self.weight,)
+        return tuple(dict.fromkeys([*self.label, *self.attributes, *weight]))
+
+    @property
+    def listed(self) -> bool:
+        """Whether probabilities come as lists in one column."""
+        return self.soft and len(self.label) == 1
+
+    @property
+    def called(self) -> str:
+        """How errors call the labels."""
+        if len(self.label) == 1:
+            return f"the column {self.label[0]!r}"
+        return f"the columns {listed_names(self.label)}"
+
+    @property
+    def stem(self) -> str:
+        """What new columns are called after."""
+        return self.label[0] if len(self.label) == 1 else "label"
+
+    def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the attributes as r2b reads them."""
+        found: dict[str, Any] = {"sensitive_features": {name: columns[name] for name in self.sensitive}}
+        if self.control:
+            found["control_features"] = {name: columns[name] for name in self.control}
+        return found
+
+
+def names_of(given: Any, argument: str) -> tuple[str, ...]:
+    """Read one name or several.
+
+    Examples
+    --------
+    >>> names_of("sex", "sensitive_features"), names_of(["sex", "race"], "sensitive_features")
+    (('sex',), ('sex', 'race'))
+    """
+    if given is None:
+        return ()
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else None
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            f"{argument} is {given!r}.",
+            remedy="A table that is scanned is asked for by the names of its columns: pass one name or a list of them.",
+            argument=argument,
+        )
+    return names
+
+
+def free_name(wanted: str, taken: Sequence[str]) -> str:
+    """Give a name that no column has, whatever its capitals.
+
+    Examples
+    --------
+    >>> free_name("rows", ["Rows", "sex"])
+    "rows'"
+    """
+    return wanted if wanted not in [name.lower() for name in taken] else free_name(f"{wanted}'", taken)
+
+
+def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: str) -> None:
+    """Refuse new names that an engine does not tell from others: it would answer with the first that it finds.
+
+    Raises
+    ------
+    ParameterError
+        Names both columns.
+    """
+    known = {name.lower(): name for name in names}
+    for name in new:
+        if name.lower() in known:
+            raise ParameterError(
+                f"The new column {name!r} differs from {known[name.lower()]!r} in capitals only, which {engine} takes for the same name.",
+                remedy=remedy,
+                column=name,
+            )
+        known[name.lower()] = name
+
+
+def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[str]]], table: str) -> None:
+    """Refuse columns that are not there, twice in the table, or asked to be two things.
+
+    Raises
+    ------
+    ParameterError
+        Names the column and, where it is not there, one that is much like it.
+    """
+    role: dict[str, str] = {}
+    for argument, columns in chosen:
+        for column in columns:
+            if column not in names:
+                raise ParameterError(
+                    f"{table} has no column {column!r}, which {argument} names.",
+                    remedy=did_you_mean(column, names) or f"Its columns are {listed_names(names)}.",
+                    column=column,
+                    argument=argument,
+                )
+            if list(names).count(column) > 1:
+                raise ParameterError(
+                    f"{table} has {list(names).count(column)} columns named {column!r}.",
+                    remedy="Rename all but one of them.",
+                    column=column,
+                )
+            if column in role and "key" not in (argument, role[column]):
+                raise ParameterError(
+                    f"The column {column!r} is named by {role[column]} and by {argument}.", remedy="Name each column once.", column=column
+                )
+            role[column] = argument

@@ -1,0 +1,262 @@
+"""Which files a path, a pattern, a folder or a list stands for, in order, and what their folders say of their rows."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from urllib.request import url2pathname
+
+from r2b._files.formats import Format, format_named, format_of
+from r2b.errors import ParameterError
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_REMEDY = "Say which files with a pattern, such as 'people/*.parquet'."
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file.
+
+    Attributes
+    ----------
+    path : str
+    name : str
+        Its path below the folder that all files share, with slashes: how errors call it, and where its copy goes.
+    keys : tuple of (str, str or None)
+        What its folders say, such as (("year", "2024"),); None for a missing value.
+    """
+
+    path: str
+    name: str
+    keys: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files that make up one table.
+
+    Attributes
+    ----------
+    name : str
+        How errors call the table.
+    root : str
+        The folder that all files share; the file itself where there is one.
+    parts : tuple of Part
+        In the order of their paths.
+    format : Format
+    many : bool
+        Whether a folder, a pattern or a list was given: the table then leaves as a folder.
+    whole : bool
+        Whether all files of the folder are meant, so that nothing may be written into it.
+    """
+
+    name: str
+    root: str
+    parts: tuple[Part, ...]
+    format: Format
+    many: bool
+    whole: bool = False
+
+
+def list_files(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], format: str | None = None) -> Listing:
+    """Find the files.
+
+    Parameters
+    ----------
+    given : path, pattern or list of paths
+        A folder stands for all files below it, but for those whose names begin with a dot or an underscore.
+    format : str, optional
+        Such as "csv" or "csv.gz"; what the names say by default.
+
+    Raises
+    ------
+    ParameterError
+        No file is there, or their names tell several formats or none.
+    """
+    if not isinstance(given, (str, os.PathLike)):
+        paths = [local_path(each) for each in given]
+        if not paths:
+            raise ParameterError("The list of files is empty.", remedy="Name at least one file.")
+        return _several(_there(paths), _shared(paths), f"{len(paths):,} files", format)
+    place = local_path(given)
+    if os.path.isdir(place):
+        return replace(_several(_below(place), place, Path(place).name or place, format), whole=True)
+    if os.path.exists(place):
+        return Listing(Path(place).name, place, (Part(place, Path(place).name),), _format([place], format), False)
+    if not glob.has_magic(place):
+        raise ParameterError(f"There is no file {place!r}.", remedy="Check the path.", path=place)
+    # A pattern with ** twice finds a file once for every way to it.
+    found = [each for each in dict.fromkeys(glob.glob(place, recursive=True)) if os.path.isfile(each)]
+    if not found:
+        raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
+    # A pattern that goes down into all folders would meet what is written below it the next time.
+    return replace(_several(found, _fixed(place), place, format), whole="**" in Path(place).parts)
+
+
+def local_path(given: str | os.PathLike[str]) -> str:
+    """Give a path of this machine: ``~`` is the user's folder, and ``file:`` is left out.
+
+    Raises
+    ------
+    ParameterError
+        It is an address of another machine.
+
+    Examples
+    --------
+    >>> local_path("file:/data/people%202024.parquet"), local_path("people.parquet")
+    ('/data/people 2024.parquet', 'people.parquet')
+    """
+    path = os.fspath(given)
+    if path.startswith("file:"):
+        return url2pathname(path.removeprefix("file:").removeprefix("//localhost").removeprefix("//"))
+    if _ADDRESS.match(path):
+        raise ParameterError(
+            f"{path!r} is an address, and only files of this machine are read and written.",
+            remedy="Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...).",
+            path=path,
+        )
+    return path if os.path.exists(path) else os.path.expanduser(path)
+
+
+def _there(paths: list[str]) -> list[str]:
+    seen: set[str] = set()
+    for path in paths:
+        if not os.path.isfile(path):
+            remedy = "A list names files; pass a folder alone, or a pattern." if os.path.isdir(path) else "Check the path."
+            kind = "a folder" if os.path.isdir(path) else "not there"
+            raise ParameterError(f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path)
+        place = os.path.realpath(path)
+        if place in seen:
+            raise ParameterError(f"The file {path!r} is named twice.", remedy="Name each file once.", path=path)
+        seen.add(place)
+    return paths
+
+
+def _shared(paths: list[str]) -> str:
+    try:
+        return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    except ValueError:
+        raise ParameterError("The files share no folder.", remedy="Name files below one folder.") from None
+
+
+def _fixed(pattern: str) -> str:
+    """Give the folder in front of the first part of a pattern that is not a plain name."""
+    kept: list[str] = []
+    for piece in Path(pattern).parts[:-1]:
+        if glob.has_magic(piece):
+            break
+        kept.append(piece)
+    return os.path.join(*kept) if kept else "."
+
+
+def _below(folder: str) -> list[str]:
+    found: list[str] = []
+    for here, folders, files in os.walk(folder):
+        linked = next((name for name in folders if os.path.islink(os.path.join(here, name))), None)
+        if linked is not None:
+            path = os.path.join(here, linked)
+            raise ParameterError(f"{path} is a link to a folder, which is not followed.", remedy=_REMEDY, path=path)
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [os.path.join(here, name) for name in files if not name.startswith((".", "_"))]
+    if not found:
+        raise ParameterError(f"The folder {folder} has no files.", remedy="Pass a folder of Parquet, Arrow, CSV or TSV files.", path=folder)
+    return found
+
+
+def _several(paths: list[str], root: str, name: str, format: str | None) -> Listing:
+    names = {path: Path(os.path.relpath(path, root)).as_posix() for path in paths}
+    ordered = sorted(paths, key=lambda path: names[path].split("/"))
+    parts = tuple(Part(path, names[path], _keys(names[path])) for path in ordered)
+    _refuse_linked(ordered)
+    _refuse_uneven(parts)
+    return Listing(name, root, parts, _format(ordered, format), True)
+
+
+def _refuse_linked(paths: Sequence[str]) -> None:
+    """Refuse a file that is there under two names: its rows would count twice."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        other = seen.setdefault(os.path.realpath(path), path)
+        if other != path:
+            raise ParameterError(f"{other!r} and {path!r} are one file, by a link.", remedy=f"Remove the link. {_REMEDY}", path=path)
+
+
+def _keys(name: str) -> tuple[tuple[str, str | None], ...]:
+    pairs = [piece.partition("=") for piece in name.split("/")[:-1] if "=" in piece]
+    return tuple((unquote(key), None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs)
+
+
+def _refuse_uneven(parts: Sequence[Part]) -> None:
+    first = parts[0]
+    columns = [key for key, _ in first.keys]
+    for part in parts:
+        if [key for key, _ in part.keys] != columns or len(set(columns)) < len(columns):
+            told = ", ".join(repr(key) for key, _ in part.keys) or "none"
+            raise ParameterError(
+                f"The folders of {first.name} tell the columns {', '.join(map(repr, columns)) or 'none'}, those of {part.name} {told}.",
+                remedy="Give all files the same levels of folders, such as year=2024/part-0.parquet.",
+                path=part.path,
+            )
+
+
+def _format(paths: Sequence[str], said: str | None) -> Format:
+    if said is not None:
+        return _streamable(format_named(said), paths[0])
+    found: dict[Format, str] = {}
+    for path in paths:
+        shape = format_of(path) if "." in Path(path).name else None
+        if shape is None:
+            raise ParameterError(
+                f"The name {Path(path).name!r} does not tell a format.",
+                remedy=f"Say which it is with format='csv' or the like. {_REMEDY if len(paths) > 1 else ''}".strip(),
+                path=path,
+            )
+        found.setdefault(shape, path)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise ParameterError(
+            f"{Path(first).name} is {one} and {Path(second).name} is {other}.", remedy=f"A table has one format. {_REMEDY}", path=second
+        )
+    return _streamable(next(iter(found)), paths[0])
+
+
+def _streamable(format: Format, path: str) -> Format:
+    if format.kind == "jsonl" or (not format.is_text and format.compression):
+        raise ParameterError(
+            f"{Path(path).name} is {format}, which is not read part by part.",
+            remedy="Convert it to Parquet, Arrow or CSV, or read it into memory: r2b.debias, or --no-stream on the command line.",
+            path=path,
+            format=str(format),
+        )
+    return format
+
+
+def key_values(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:
+    """Give for every column that folders tell its Arrow type, and its value in each file.
+
+    Whole numbers without leading zeros are numbers, where a column has no others; everything else is text.
+    """
+    from r2b._files.arrow import pyarrow
+
+    arrow = pyarrow()
+    found: dict[str, tuple[Any, list[Any]]] = {}
+    for place, (column, _) in enumerate(parts[0].keys):
+        texts = [part.keys[place][1] for part in parts]
+        whole = all(text is None or _is_whole(text) for text in texts) and any(text is not None for text in texts)
+        values = [None if text is None else int(text) if whole else text for text in texts]
+        found[column] = (arrow.int64() if whole else arrow.string(), values)
+    return found
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        return str(int(text)) == text and abs(int(text)) < 2**63
+    except ValueError:
+        return False

@@ -1,0 +1,107 @@
+"""An Arrow table in memory as a source: the plainest one, to which the others are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from r2b._files.arrow import pyarrow
+from r2b._solve.oracle import Block
+from r2b._solve.oracle.blocks import Sums, Task
+from r2b.engines.batch import Batch, in_batches, lists_to_matrix, taken_rows
+from r2b.engines.decode import Decode
+from r2b.engines.relabel import Relabel
+from r2b.engines.source import Source
+
+BATCH_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class HeldBlocks:
+    """Blocks in a list, walked one after the other: the smallest engine there is."""
+
+    blocks: list[Block]
+
+    def run(self, task: Task) -> Iterator[Sums]:
+        """Run a task on every block."""
+        return (task(block) for block in self.blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSource(Source):
+    """A ``pyarrow.Table``.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    batch_rows : int
+
+    Examples
+    --------
+    >>> import pyarrow, r2b
+    >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+    >>> r2b.scan(people).debias("job", sensitive_features="sex").frame("round")["job_fair"].to_pylist().count("b")
+    2
+    """
+
+    table: Any
+    batch_rows: int = BATCH_ROWS
+    name: str = "the table"
+    ordered: bool = field(default=True, init=False)
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.table.schema.names))
+
+    def list_length(self, column: str) -> int | None:
+        """Give the length of the first list."""
+        return list_length_of(self.table.schema.field(column).type, column, lambda: self.table.column(column).slice(0, 1))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Cut the table."""
+        wanted = [self.names.index(name) for name in dict.fromkeys(columns)]
+        return (batch for batch in in_batches(self.table.select(wanted), self.batch_rows) if len(batch))
+
+    @contextmanager
+    def blocks(self, decode: Decode) -> Iterator[HeldBlocks]:
+        """Decode all rows."""
+        yield HeldBlocks([decode(batch) for batch in self.batches(decode.choice.used)])
+
+    def frame(self, relabel: Relabel) -> Any:
+        """Give a table with new columns."""
+        arrow = pyarrow()
+        parts = []
+        for batch in in_batches(self.table, self.batch_rows):
+            if len(batch):
+                parts.append(joined(batch.record, relabel, batch))
+        return arrow.Table.from_batches(parts)
+
+
+def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
+    """Put the new columns of a batch beside the columns of a record that has the same rows."""
+    arrow = pyarrow()
+    new = relabel(batch)
+    if new.rows is not None:
+        record = taken_rows(record, arrow.array(new.rows))
+    fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]
+    return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=arrow.schema(fields, record.schema.metadata))
+
+
+def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
+    """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
+    arrow = pyarrow()
+    types = arrow.types
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        column = first()
+        column = column.combine_chunks() if hasattr(column, "chunks") else column
+        return int(lists_to_matrix(column, name=name).shape[1])
+    return None
+
+
+def open_source(table: Any) -> HeldSource:
+    """Open an Arrow table."""
+    return HeldSource(table)

@@ -1,0 +1,238 @@
+"""New columns for a batch of rows: what is sent to where the rows are when labels leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data import Dataset
+from r2b._data.integers import smallest_unsigned
+from r2b._data.labels import Labels
+from r2b._data.merge import cell_sums, joint_codes
+from r2b._files.arrow import pyarrow
+from r2b._files.plain import as_text
+from r2b._labels.forms.counted import Found, Search, picked
+from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
+from r2b._labels.forms.rounding import round_rows
+from r2b._labels.response import Response
+from r2b._labels.rows import FairRows
+from r2b.engines.batch import Batch, plain_type, taken
+from r2b.engines.decode import Decode
+from r2b.errors import ParameterError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Integers = NDArray[np.int64]
+Form = Literal["soft", "round", "sample", "expand"]
+
+
+@dataclass(frozen=True, eq=False)
+class NewColumns:
+    """What is put beside the old columns of a batch.
+
+    Attributes
+    ----------
+    columns : dict of str to pyarrow.Array
+    rows : ndarray or None
+        Rows of the batch that leave, where they are repeated.
+    """
+
+    columns: dict[str, Any]
+    rows: Integers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Relabel:
+    """Makes new columns; it can be pickled and sent to where the rows are.
+
+    Attributes
+    ----------
+    decode : Decode
+    response : Response
+        For every cell of the schema.
+    form : {"soft", "round", "sample", "expand"}
+    names : tuple of str
+        Of the new columns.
+    random_state : int
+        For "round" and "sample".
+    borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
+        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b._labels.forms.counted`.
+    decided : ndarray of shape (n_rows,), optional
+        For "round" of other rows that have an order: their classes, decided one after the other. Where rows have none, those of each batch
+        are rounded together.
+    """
+
+    decode: Decode
+    response: Response
+    form: Form
+    names: tuple[str, ...]
+    random_state: int = 0
+    borders: Integers | None = None
+    decided: Array | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        choice = self.decode.choice
+        weight = () if choice.weight is None or self.form not in ("expand", "round") else (choice.weight,)
+        return tuple(dict.fromkeys([*choice.label, *choice.attributes, *weight, *(choice.key if self.form in ("round", "sample") else ())]))
+
+    def __call__(self, batch: Batch) -> NewColumns:
+        """Make the new columns of a batch."""
+        data = self.decode.read(batch)
+        if self.form == "soft":
+            return self._soft(data)
+        if self.form == "expand":
+            return self._expanded(batch, data)
+        return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
+
+    def codes(self, batch: Batch, data: Dataset) -> Array:
+        """Give the classes of a batch for "round" and "sample", as codes."""
+        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
+        return FairRows(data, self.response).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
+
+    def _soft(self, data: Dataset) -> NewColumns:
+        arrow = pyarrow()
+        matrix = FairRows(data, self.response).matrix(np.float64)
+        return NewColumns({name: arrow.array(np.ascontiguousarray(matrix[:, k])) for k, name in enumerate(self.names)})
+
+    def _expanded(self, batch: Batch, data: Dataset) -> NewColumns:
+        arrow = pyarrow()
+        rows, codes, parts = FairRows(data, self.response).expand()
+        weight = self.decode.weight(batch)
+        if weight is not None:
+            parts = parts * weight[rows]
+        made = [self._classes(batch, codes), arrow.array(parts), arrow.array(rows + batch.first)]
+        return NewColumns(dict(zip(self.names, made, strict=False)), rows)
+
+    def _rounded(self, batch: Batch, data: Dataset, draws: Integers) -> Array:
+        if self.response.unchanged and not data.labels.is_soft:
+            return data.labels.array
+        if self.borders is not None:
+            return picked(joint_codes(data), draws, self.borders)
+        if self.decided is not None:
+            return self.decided[batch.first : batch.first + len(batch)]
+        matrix, weight = FairRows(data, self.response).matrix(np.float64), self.decode.weight(batch)
+        cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
+        # In the order of their draws: the result depends on which rows are in the batch, not on how they are ordered in it.
+        order = np.lexsort((draws, cells))
+        starts = np.flatnonzero(np.diff(cells[order].astype(np.int64))) + 1
+        for mine in np.split(order, starts):
+            codes[mine] = round_rows(matrix[mine], draws[mine], None if weight is None else weight[mine])
+        return codes
+
+    def _classes(self, batch: Batch, codes: Array) -> Any:
+        """Give classes with the type of the column they come from."""
+        arrow = pyarrow()
+        choice, classes = self.decode.choice, self.decode.schema.classes.values
+        if choice.soft:
+            return arrow.array(classes.tolist()).take(arrow.array(codes))
+        kind = batch.columns[choice.label[0]].type
+        plain = plain_type(kind)
+        values = arrow.array([_plain(value) for value in classes], type=plain)
+        if plain is kind:
+            return taken(values, arrow.array(codes))
+        return arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One pass of the search for the borders of whole counts."""
+
+    decode: Decode
+    search: Search
+    random_state: int
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        choice = self.decode.choice
+        return tuple(dict.fromkeys([*choice.label, *choice.attributes, *choice.key]))
+
+    def __call__(self, batch: Batch) -> Found:
+        """Count the draws of a batch."""
+        data = self.decode.read(batch)
+        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
+        return self.search.look(joint_codes(data), draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving:
+    """Adds up the classes that rows leave with, by cell."""
+
+    relabel: Relabel
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        weight = self.relabel.decode.choice.weight
+        return tuple(dict.fromkeys([*self.relabel.needed, *(() if weight is None else (weight,))]))
+
+    def __call__(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the weight of each cell of a batch, and of each class in it."""
+        decode = self.relabel.decode
+        data = decode.read(batch)
+        labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
+        return cell_sums(labels, data.groups, decode.weight(batch))
+
+
+@dataclass(frozen=True, eq=False)
+class Heaviest:
+    """Looks for the heaviest row of each cell."""
+
+    decode: Decode
+
+    def __call__(self, batch: Batch) -> NDArray[np.float64]:
+        """Give the largest weight of each cell in a batch."""
+        data, weight = self.decode.read(batch), self.decode.weight(batch)
+        assert weight is not None
+        most = np.zeros(data.n_groups)
+        np.maximum.at(most, data.groups.codes, weight)
+        return most
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Reads the rows of a batch that are to be rounded in turn."""
+
+    decode: Decode
+    random_state: int
+
+    def __call__(self, batch: Batch) -> tuple[int, Dataset, Integers, NDArray[np.float64] | None]:
+        """Give the number of the first row, the rows, their draws and their weights."""
+        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
+        return batch.first, self.decode.read(batch), draws, self.decode.weight(batch)
+
+
+def keys_of(batch: Batch, key: Sequence[str]) -> NDArray[np.uint64]:
+    """Give what tells the rows of a batch apart: columns, or their places where none are named."""
+    if not key:
+        return row_numbers(batch.first, len(batch))
+    with batch.placed():
+        return key_words([batch.columns[name] for name in key], key)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def new_names(form: Form, stem: str | None, choice: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
+    """Name the new columns: one per class for soft labels, one for whole ones; for repeated rows weight and, in order, row number too."""
+    base = f"{choice.stem}_fair" if stem is None else stem
+    if form == "soft":
+        if stem is None and len(choice.label) > 1:
+            return tuple(f"{name}_fair" for name in choice.label)
+        bytes_ = next((each for each in classes if isinstance(each, bytes)), None)
+        if bytes_ is not None:
+            raise ParameterError(
+                f"The class {bytes_!r} is bytes, of which no name of a column can be made.",
+                remedy="Take 'round', 'sample' or 'expand', which need no column per class, or cast the labels to text.",
+                value=bytes_,
+            )
+        return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
+    if form == "expand":
+        return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]
+    return (base,)

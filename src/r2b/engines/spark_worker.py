@@ -1,0 +1,251 @@
+"""What runs inside Spark's workers: functions from Arrow batches to Arrow batches, made of plain data so that they can be sent.
+
+Nothing here may touch the driver's session. An error about the data is a result like any other: it travels home and is raised there.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from r2b._files.arrow import pyarrow
+from r2b._solve.oracle import Block
+from r2b._solve.oracle.blocks import Fold, Inspect, LabelSums, Sums, Task, Walk, added
+from r2b.engines.batch import Batch
+from r2b.engines.decode import Decode
+from r2b.engines.held import joined
+from r2b.engines.relabel import Relabel
+from r2b.engines.tally import Counter
+from r2b.errors import R2BError
+
+RESULTS = "part bigint, number bigint, result binary"
+BLOCKS = "labels binary, cells binary, weight binary, kinds string, failure binary"
+
+BATCH_ROWS = 1 << 18  # Spark hands over 10,000 rows at a time; what comes back from a batch may be as long as the prices
+BLOCK_ENTRIES = 1 << 21  # 16 MB: enough for the compiled kernel to pay, and several fit in a worker
+ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together: the more, the nearer to the whole table
+
+# Sums are added up where they are made, so that a part sends one. Of what an inspection gives last, the largest is kept.
+_ADDED: dict[type, bool] = {Walk: False, Fold: False, LabelSums: False, Inspect: True}
+
+
+def part_number() -> int:
+    """Give the number of the partition that is worked on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def in_place(records: Iterable[Any], names: tuple[str, ...], rows: int | None) -> Iterator[Batch]:
+    """Put record batches together until they have so many rows, and cut longer ones; columns get their own names back."""
+    arrow = pyarrow()
+    place, first = f"partition {part_number()}", 0
+    for record in (each for each in records if each.num_rows) if rows is None else _gathered(records, rows):
+        named = arrow.RecordBatch.from_arrays(record.columns, schema=arrow.schema(_named(record.schema, names)))
+        yield Batch(named, first, place, first)
+        first += named.num_rows
+
+
+def _named(schema: Any, names: tuple[str, ...]) -> list[Any]:
+    return [kind.with_name(name) for kind, name in zip(schema, names, strict=True)]
+
+
+def _gathered(records: Iterable[Any], rows: int) -> Iterator[Any]:
+    waiting: list[Any] = []
+    held = 0
+    for record in records:
+        while record.num_rows:
+            part = record.slice(0, rows - held)
+            record = record.slice(part.num_rows)
+            waiting.append(part)
+            held += part.num_rows
+            if held == rows:
+                yield _one(waiting)
+                waiting, held = [], 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(records: list[Any]) -> Any:
+    if len(records) == 1:
+        return records[0]
+    return pyarrow().Table.from_batches(records).combine_chunks().to_batches()[0]
+
+
+def packed(result: Any, *, counts: bool = False) -> bytes:
+    """Give a result as bytes; counts are mostly zeros, which weigh nothing once they are compressed."""
+    return zlib.compress(pickle.dumps(result, protocol=5), 1 if counts else 0)
+
+
+def unpacked(content: bytes) -> Any:
+    """Give what was packed; an error is raised.
+
+    Examples
+    --------
+    >>> unpacked(packed([1, 2]))
+    [1, 2]
+    """
+    result = pickle.loads(zlib.decompress(content))
+    if isinstance(result, R2BError):
+        raise result
+    return result
+
+
+def sent(results: Iterator[Any], *, counts: bool = False) -> Iterator[Any]:
+    """Give results, or the error that came instead, as rows with their place."""
+    part, number = part_number(), 0
+    try:
+        for result in results:
+            yield _row(part, number, packed(result, counts=counts))
+            number += 1
+    except R2BError as error:
+        yield _row(part, number, packed(error))
+
+
+def _row(part: int, number: int, content: bytes) -> Any:
+    arrow = pyarrow()
+    columns = [arrow.array([part], arrow.int64()), arrow.array([number], arrow.int64()), arrow.array([content], arrow.binary())]
+    return arrow.RecordBatch.from_arrays(columns, names=["part", "number", "result"])
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Runs work on batches."""
+
+    names: tuple[str, ...]
+    work: Callable[[Batch], Any]
+    rows: int = BATCH_ROWS
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give one result per batch."""
+        return sent((self.work(batch) for batch in in_place(records, self.names, self.rows)), counts=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Count:
+    """Counts the combinations of a partition."""
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    weight: str | None
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give one counter."""
+        return sent(self._counters(records), counts=True)
+
+    def _counters(self, records: Iterable[Any]) -> Iterator[Counter]:
+        counter = Counter(self.keys, self.weight)
+        for batch in in_place(records, self.names, BATCH_ROWS):
+            counter.add(batch)
+        yield counter
+
+
+@dataclass(frozen=True, eq=False)
+class Ship:
+    """Sends batches home as they are, as Arrow streams."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give one stream per batch."""
+        return sent(_stream(batch) for batch in in_place(records, self.names, BATCH_ROWS))
+
+
+def _stream(batch: Batch) -> tuple[bytes, int, str]:
+    arrow = pyarrow()
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, batch.record.schema) as writer:
+        writer.write_batch(batch.record)
+    return sink.getvalue().to_pybytes(), batch.first, batch.place
+
+
+@dataclass(frozen=True, eq=False)
+class Keep:
+    """Decodes batches of probabilities to rows that hold a block each."""
+
+    names: tuple[str, ...]
+    decode: Decode
+    entries: int = BLOCK_ENTRIES
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give one row per block; the last may hold an error instead."""
+        rows = max(1, self.entries // len(self.decode.schema.classes))
+        try:
+            for batch in in_place(records, self.names, rows):
+                yield _kept(self.decode(batch))
+        except R2BError as error:
+            yield _kept_row([b"", b"", b""], "", packed(error))
+
+
+def _kept(block: Block) -> Any:
+    parts = [np.ascontiguousarray(each).tobytes() for each in (block.labels, block.cells, block.weight.astype(np.float64, copy=False))]
+    return _kept_row(parts, f"{block.labels.dtype.str} {block.cells.dtype.str}", None)
+
+
+def _kept_row(parts: list[bytes], kinds: str, failure: bytes | None) -> Any:
+    arrow = pyarrow()
+    columns = [arrow.array([each], arrow.binary()) for each in parts]
+    columns += [arrow.array([kinds], arrow.string()), arrow.array([failure], arrow.binary())]
+    return arrow.RecordBatch.from_arrays(columns, names=["labels", "cells", "weight", "kinds", "failure"])
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Runs a task on the blocks of a partition."""
+
+    task: Task
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give one result per block, or one for all of them where results are sums."""
+        return sent(self._results(records))
+
+    def _results(self, records: Iterable[Any]) -> Iterator[Sums]:
+        results = (self.task(block) for record in records for block in _blocks(record))
+        if type(self.task) not in _ADDED:
+            yield from results
+            return
+        for first in results:
+            yield added(_followed(first, results), largest=_ADDED[type(self.task)])
+
+
+def _followed(first: Sums, others: Iterator[Sums]) -> Iterator[Sums]:
+    yield first
+    yield from others
+
+
+def _blocks(record: Any) -> Iterator[Block]:
+    for row in range(record.num_rows):
+        labels, cells, weight, kinds, failure = (column[row] for column in record.columns)
+        if failure.is_valid:
+            unpacked(failure.as_py())
+        of_labels, of_cells = kinds.as_py().split()
+        codes = _array(cells, of_cells)
+        yield Block(_array(labels, of_labels).reshape(len(codes), -1), codes, _array(weight, "<f8"))
+
+
+def _array(scalar: Any, kind: str) -> Any:
+    # A view of the batch; entries of one column have one type, so that each of them is aligned.
+    return np.require(np.frombuffer(scalar.as_buffer(), np.dtype(kind)), requirements="A")
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Puts new columns beside the old ones."""
+
+    names: tuple[str, ...]
+    relabel: Relabel
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give batches with new columns; an error is raised here, for nobody is waiting for it at home."""
+        together = self.relabel.form == "round" and self.relabel.borders is None
+        # All columns pass through here, so batches are put together only where that makes the labels better.
+        rows = max(1, ROUNDED_ENTRIES // len(self.relabel.decode.schema.classes)) if together else None
+        for batch in in_place(records, self.names, rows):
+            whole = joined(batch.record, self.relabel, batch)
+            yield pyarrow().RecordBatch.from_arrays(whole.columns, names=[f"c{place}" for place in range(whole.num_columns)])

@@ -1,0 +1,374 @@
+"""The front door for tables that are not in memory: files, lazy frames, Spark and Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from r2b._audit.facts import Audit
+from r2b._audit.measure import audit_dataset, settled
+from r2b._audit.opening import request_and_settings
+from r2b._audit.tradeoff import Frontier, path_of, solved_along
+from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
+from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target
+from r2b._data import Dataset, Schema, Vocabulary
+from r2b._labels import FairLabels
+from r2b._labels.task import Job, Objective, Settings, Solvable
+from r2b._solve.oracle.blocks import KernelChoice
+from r2b._solve.solvers import Progress
+from r2b.engines.applying import gaps_of, recounted, refuse_other_kind
+from r2b.engines.batch import lists_to_matrix
+from r2b.engines.choice import Choice, names_of, refuse_columns
+from r2b.engines.decode import Decode
+from r2b.engines.fair import FairTable
+from r2b.engines.solving import AT_HAND, open_elsewhere
+from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
+from r2b.engines.tally import Tally, dataset_of, groups_of, refuse_lists_as_text
+from r2b.errors import MissingValueError, ParameterError
+
+_FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
+_OPTIONS = tuple(each.name for kind in (Request, Settings) for each in fields(kind) if each.name not in ("names", "merge_rows"))
+_AUDITED_ENTRIES = 1 << 24  # probabilities are resampled row by row, in memory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scan:
+    """A table to be audited or debiased where it lives; made by :func:`r2b.scan`.
+
+    Attributes
+    ----------
+    source : Source
+    """
+
+    source: Source
+
+    def __repr__(self) -> str:
+        return f"<Scan of {self.source.name}: {len(self.names)} column{'' if len(self.names) == 1 else 's'}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.source.names
+
+    def debias(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        bound: BoundName = "range",
+        target: Target | None = None,
+        families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed",
+        missing: Literal["error", "group", "exclude"] = "error",
+        min_group_size: int = 0,
+        small_groups: SmallGroups = "error",
+        absent: AbsentGroups = "report",
+        sample_weight: str | None = None,
+        lam: float = 1.0,
+        objective: Objective = "distance",
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        tol: float = 1e-10,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        progress: Callable[[Progress], object] | None = None,
+        kernel: KernelChoice = "auto",
+        threads: int | None = None,
+        at_hand: int = AT_HAND,
+    ) -> FairTable:
+        """Find the closest labels in parity: :func:`r2b.debias` for columns of a table that lives elsewhere.
+
+        Parameters
+        ----------
+        label : str or list of str
+            One column of classes or of lists of probabilities, or one column of probabilities per class.
+        sensitive_features, control_features, sample_weight
+            Names of columns.
+        epsilon, bound, target, families, missing, min_group_size, small_groups, absent, lam, objective, costs, normalize, tol, max_iter
+            As for :func:`r2b.debias`.
+        time_limit, progress, kernel, threads
+            As for :func:`r2b.debias`.
+        at_hand : int
+            Probabilities only: how many numbers of the table are brought home as a sample, on which prices are first found. All rows where
+            there are no more. It changes the number of passes, never the answer.
+
+        Returns
+        -------
+        FairTable
+            Prices, status and certificate as always; labels leave through its ``frame`` and ``write``.
+
+        Notes
+        -----
+        Class labels take one pass that counts. Probabilities take one that counts cells, one that decodes, and a few over decoded blocks.
+        """
+        request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
+        settings = Settings(lam, objective, tol, max_iter, time_limit, progress, "auto", kernel, threads)
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
+            return _table(job.solve(), self.source, choice, counted, normalize)
+
+    def frontier(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        epsilons: int | ArrayLike = 50,
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        at_hand: int = AT_HAND,
+        **options: Any,
+    ) -> Frontier:
+        """Solve along a path of epsilons: :func:`r2b.frontier` for columns of a table that lives elsewhere.
+
+        Parameters
+        ----------
+        label, sensitive_features, control_features, sample_weight
+            Names of columns, as for :meth:`debias`.
+        epsilons : int or array-like
+            The epsilons, or how many, as for :func:`r2b.frontier`.
+        costs, normalize, at_hand, **options
+            As for :meth:`debias`.
+
+        Returns
+        -------
+        Frontier
+            Each of its ``labels`` is a :class:`FairTable`, whose labels leave through ``frame`` and ``write``.
+
+        Notes
+        -----
+        The table is counted or decoded once. Class labels take no further pass; probabilities take a few for every epsilon.
+
+        Examples
+        --------
+        >>> import pyarrow, r2b
+        >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+        >>> r2b.scan(people).frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
+        array([0.1667, 0.    ])
+        """
+        unknown = next((name for name in options if name not in _OPTIONS), None)
+        if unknown is not None:
+            raise ParameterError(
+                f"The option {unknown!r} is not an option of debias.", remedy=f"Choose among {', '.join(_OPTIONS)}.", option=unknown
+            )
+        request, settings = request_and_settings(options)
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
+            asked = cast("Job", job)  # of which a path uses only what rows elsewhere have as well
+            path = path_of(asked, epsilons)
+            found = solved_along(asked, path)
+        return Frontier(tuple(_table(each, self.source, choice, counted, normalize) for each in found), path)
+
+    def transform(
+        self,
+        fair: FairLabels,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        normalize: bool = False,
+    ) -> FairTable:
+        """Apply prices that were found before, such as last month's, to this table: :meth:`r2b.FairLabels.transform` for rows elsewhere.
+
+        Parameters
+        ----------
+        fair : FairLabels
+            From any :func:`r2b.debias`, or loaded with :func:`r2b.load`.
+        label, sensitive_features, control_features, sample_weight, normalize
+            Columns of this table, as for :meth:`debias`; classes, and crossings of attributes, must be among those fitted.
+
+        Returns
+        -------
+        FairTable
+            Status and certificate are those of the fitted rows; parity of these rows holds as far as they are distributed like those.
+
+        Raises
+        ------
+        UnseenError
+            A class, or a crossing of attributes, is new.
+        ParameterError
+            Labels of another kind were fitted, or attributes that are no columns of groups.
+
+        Examples
+        --------
+        >>> import pyarrow, r2b
+        >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": ["f", "f", "m", "m"]})
+        >>> later = pyarrow.table({"sex": ["m", "f"], "job": ["b", "a"]})
+        >>> r2b.scan(later).transform(fair, "job", sensitive_features="sex").frame("soft")["job_fair_a"].to_numpy().round(4)
+        array([0.3333, 0.6667])
+        """
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        refuse_other_kind(fair, choice, self.source.name)
+        counted = None if choice.soft else recounted(self.source, fair.schema, choice)
+        return _table(fair, self.source, choice, counted, normalize)
+
+    def audit(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: str | Sequence[str],
+        control_features: str | Sequence[str] | None = None,
+        families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
+        missing: Literal["error", "group", "exclude"] = "error",
+        sample_weight: str | None = None,
+        clusters: None = None,
+        min_group_size: int = 0,
+        small_groups: SmallGroups = "error",
+        absent: AbsentGroups = "report",
+        n_permutations: int = 200,
+        n_boot: int = 500,
+        level: float = 0.95,
+        random_state: int = 0,
+        n_largest: int = 10,
+    ) -> Audit:
+        """Measure how far labels are from parity: :func:`r2b.audit` for columns of a table that lives elsewhere.
+
+        Parameters
+        ----------
+        label, sensitive_features, control_features, sample_weight
+            Names of columns, as for :meth:`debias`.
+        families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level, random_state, n_largest
+            As for :func:`r2b.audit`.
+        clusters : None
+            Refused: rows are counted here, and which go together is lost. Rows are taken as independent.
+
+        Notes
+        -----
+        Class labels are counted in one pass, also with weights as long as few of them differ. Probabilities are resampled row by row: they
+        are brought into memory, and refused where they are too many for it.
+        """
+        if clusters is not None:
+            raise ParameterError(
+                f"clusters is {clusters!r}, but rows that are counted where they live are taken as independent.",
+                remedy="Read the columns into memory and use r2b.audit(..., clusters=...); on the command line, leave out --stream.",
+                clusters=clusters,
+            )
+        draws, request = settled(
+            n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
+        )
+        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
+        data = self.counted(choice, request, apart=True) if not choice.soft else self._gathered(choice, request)
+        return audit_dataset(data, request, draws, int(n_largest))
+
+    def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> Choice:
+        """Check which columns are what."""
+        labels = names_of(label, "label")
+        parts = {"sensitive_features": names_of(sensitive, "sensitive_features"), "control_features": names_of(control, "control_features")}
+        chosen = [("label", labels), *parts.items(), ("sample_weight", names_of(weight, "sample_weight"))]
+        for argument in ("label", "sensitive_features"):
+            if not dict(chosen)[argument]:
+                raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
+        refuse_columns(self.names, chosen, self.source.subject)
+        soft = len(labels) > 1 or self.source.list_length(labels[0]) is not None
+        return Choice(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
+
+    def counted(self, choice: Choice, request: Request, *, apart: bool = False) -> Dataset:
+        """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
+        keys, weight = [choice.label[0], *choice.attributes], choice.weight
+        if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
+            keys.append(weight)
+        tally = self.source.tally(keys, weight)
+        self._refuse_gaps(tally, choice, request.missing)
+        refuse_lists_as_text(tally.columns[choice.label[0]], choice.label[0])
+        if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
+            tally = tally.spread(weight)
+        return dataset_of(tally, choice, missing=request.missing, fewest_classes=1 if apart else 2)
+
+    def _refuse_gaps(self, tally: Tally, choice: Choice, missing: str) -> None:
+        """Refuse a table without rows, and columns that lack values."""
+        gaps = gaps_of(tally, self.source)
+        for name in gaps:
+            label = not choice.soft and name == choice.label[0]
+            if label or (missing == "error" and name in choice.attributes):
+                self.source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
+            if gaps[name] == tally.n_rows:
+                raise MissingValueError(
+                    f"None of the {tally.n_rows:,} rows of {self.source.name} has a value in {name!r}.",
+                    remedy="Leave this column out, or check that the right one was named.",
+                    column=name,
+                )
+
+    @contextmanager
+    def _opened(
+        self, choice: Choice, request: Request, settings: Settings, costs: Any, normalize: bool, at_hand: int
+    ) -> Iterator[tuple[Solvable, Dataset | None]]:
+        """Count or decode the table, to be solved as often as asked; for class labels give the counts as well."""
+        if not choice.soft:
+            counted = self.counted(choice, request)
+            job = Job.of(counted, request, settings, costs)
+            warn_of_doubts(job)
+            yield job, counted
+            return
+        if costs is not None:
+            raise ParameterError(
+                "Costs of changing probabilities are computed row by row, which is done in memory only.",
+                remedy="Leave costs out, or read the table and use r2b.debias.",
+            )
+        tally = self.source.tally(choice.attributes, choice.weight)
+        self._refuse_gaps(tally, choice, request.missing)
+        groups, cell_weight = groups_of(tally, choice, missing=request.missing)
+        schema = Schema(
+            self.classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
+        )
+        with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
+            elsewhere = open_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand)
+            warn_of_doubts(elsewhere)
+            yield elsewhere, None
+
+    def classes(self, choice: Choice) -> Vocabulary:
+        """Name the classes of probabilities."""
+        names = np.array(choice.label)
+        length = self.source.list_length(choice.label[0]) if choice.listed else None
+        classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
+        if len(classes) < 2:
+            raise ParameterError(
+                f"The lists of probabilities have {'one entry' if length else 'no entries'}.",
+                remedy="Give one probability per class.",
+                n_classes=len(classes),
+            )
+        return classes
+
+    def _gathered(self, choice: Choice, request: Request) -> Dataset:
+        """Bring a table of probabilities into memory."""
+        from r2b._data.dataset import assemble
+        from r2b._files.arrow import pyarrow
+
+        arrow = pyarrow()
+        parts, entries = [], 0
+        for batch in self.source.reading_numbers(choice).batches(choice.used):
+            width = self.source.list_length(choice.label[0]) if choice.listed else len(choice.label)
+            entries += len(batch) * (width or 1)
+            if entries > _AUDITED_ENTRIES:
+                raise ParameterError(
+                    f"{self.source.subject} has more than {_AUDITED_ENTRIES:,} probabilities, and they are resampled row by row in memory.",
+                    remedy="Audit a sample of the rows, or debias with epsilon=1: its certificate has the parity of all rows.",
+                )
+            parts.append(batch.record)
+        table = arrow.Table.from_batches(parts).combine_chunks()
+        columns = {name: table.column(name) for name in choice.used}
+        y: Any = {name: columns[name] for name in choice.label}
+        if choice.listed:
+            y = lists_to_matrix(columns[choice.label[0]].combine_chunks(), name=choice.label[0])
+        return assemble(
+            y,
+            **choice.features(columns),
+            sample_weight=None if choice.weight is None else columns[choice.weight],
+            fewest_classes=2,
+            missing=request.missing,
+            weightless="allow",
+        )
+
+
+def _table(solved: FairLabels, source: Source, choice: Choice, counted: Dataset | None, normalize: bool) -> FairTable:
+    kept = {each.name: getattr(solved, each.name) for each in fields(FairLabels)}
+    made = FairTable(**kept, source=source, choice=choice, counted=counted, normalize=normalize)
+    return replace(made, dataset=None)

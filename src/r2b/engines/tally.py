@@ -1,0 +1,297 @@
+"""Equal rows counted where they live: a table of classes and groups is told by how often each combination of values occurs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data import Dataset, Groups
+from r2b._data.dataset import assemble
+from r2b._data.groups import read_groups
+from r2b._data.sums import as_float, exact_sums
+from r2b._data.weights import refuse_weightless_table
+from r2b._files.arrow import pyarrow
+from r2b.engines.batch import Batch, plain_type, same_values, taken
+from r2b.engines.choice import Choice
+from r2b.errors import InputError, MixedTypeError, WeightError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_COMBINATIONS = 1 << 22
+_LARGEST_CODE = 1 << 62
+_LOOKED_AT = 20
+_NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
+_DISTRIBUTION = re.compile(rf"[\[(]\s*{_NUMBER.pattern}(?:[,;\s]+{_NUMBER.pattern})+\s*[\])]")
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Combinations of values, and how often each occurs.
+
+    Attributes
+    ----------
+    columns : dict of str to pyarrow.Array
+        The values, one entry per combination.
+    count : ndarray of shape (n,)
+        Rows of each.
+    weight : ndarray of shape (n,) or None
+        Their total weight.
+    """
+
+    columns: dict[str, Any]
+    count: Integers
+    weight: Floats | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the table."""
+        return int(self.count.sum())
+
+    def spread(self, weight: str) -> Tally:
+        """Give every row an entry of its own, with the weight that its column has."""
+        rows = np.repeat(np.arange(len(self.count)), self.count)
+        columns = {name: taken(column, pyarrow().array(rows)) for name, column in self.columns.items()}
+        return Tally(columns, np.ones(len(rows), np.int64), np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64))
+
+
+class Counter:
+    """Counts combinations batch by batch.
+
+    Parameters
+    ----------
+    keys : sequence of str
+    weight : str, optional
+        Column whose numbers are added up.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> counter = Counter(["sex"])
+    >>> counter.add(Batch(pyarrow.record_batch({"sex": ["f", "m", "f"]})))
+    >>> counter.tally().columns["sex"].to_pylist(), counter.tally().count
+    (['f', 'm'], array([2, 1]))
+    """
+
+    def __init__(self, keys: Sequence[str], weight: str | None = None) -> None:
+        self.keys = tuple(keys)
+        self.weight = weight
+        # Rows and, exactly, weight: the sum must not depend on how rows are cut into batches.
+        self._found: dict[tuple[Any, ...], list[int]] = {}
+        self._types: list[Any] = []
+
+    def add(self, batch: Batch) -> None:
+        """Count the rows of a batch."""
+        if len(batch) == 0:
+            return
+        columns = [batch.columns[name] for name in self.keys]
+        self._agree([plain_type(column.type) for column in columns])
+        encoded = [encoded_column(column, name) for column, name in zip(columns, self.keys, strict=True)]
+        first, codes, counts = _combined(encoded, len(batch))
+        mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(first))
+        met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
+        for number, (count, *key) in enumerate(zip(counts.tolist(), *met, strict=True)):
+            entry = self._found.setdefault(tuple(key), [0, 0])
+            entry[0] += count
+            entry[1] += mass.get(number, 0)
+        if len(self._found) > MOST_COMBINATIONS:
+            self._refuse_many()
+
+    def merge(self, other: Counter) -> None:
+        """Add what another has counted."""
+        self._agree(other._types)
+        for key, (count, mass) in other._found.items():
+            entry = self._found.setdefault(key, [0, 0])
+            entry[0] += count
+            entry[1] += mass
+
+    def tally(self) -> Tally:
+        """Give what was counted, in the order in which combinations were met."""
+        arrow = pyarrow()
+        found = list(self._found)
+        columns = {
+            name: arrow.array([_restored(key[place]) for key in found], type=self._types[place] if self._types else None)
+            for place, name in enumerate(self.keys)
+        }
+        count = np.array([self._found[key][0] for key in found], np.int64)
+        try:
+            weight = None if self.weight is None else np.array([as_float(self._found[key][1]) for key in found], np.float64)
+        except OverflowError:
+            raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", column=self.weight) from None
+        return Tally(columns, count, weight)
+
+    def _agree(self, types: Sequence[Any]) -> None:
+        """Keep the types of the columns; a part in which a column has no value at all does not know its type."""
+        unknown = pyarrow().types.is_null
+        kept = list(self._types or types)
+        for place, (old, new) in enumerate(zip(kept, types, strict=False)):
+            if unknown(old):
+                kept[place] = new
+            elif not unknown(new) and not same_values(old, new):
+                name = self.keys[place]
+                raise MixedTypeError(
+                    f"The column {name!r} holds {old} in one part of the table and {new} in another.",
+                    remedy="Give all values of a column the same type.",
+                    column=name,
+                )
+        self._types = kept
+
+    def _refuse_many(self) -> None:
+        refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
+
+
+def refuse_combinations(sizes: Mapping[str, int]) -> None:
+    """Refuse columns whose values make too many combinations, and name the one to blame."""
+    most = max(sizes, key=lambda name: sizes[name])
+    raise InputError(
+        f"There are more than {MOST_COMBINATIONS:,} combinations of {', '.join(map(repr, sizes))}; "
+        f"{most!r} alone has {sizes[most]:,} values so far.",
+        remedy="Choose a column of classes, or put its values in bins; of scores p of one class make two columns, 1 - p and p.",
+        column=most,
+        n_values=sizes[most],
+    )
+
+
+def refuse_lists_as_text(classes: Any, name: str) -> None:
+    """Refuse probabilities that were made text on their way: every distinct row of them would be a class of its own.
+
+    Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
+    """
+    shown = classes.slice(0, _LOOKED_AT).to_pylist()
+    if len(shown) > 1 and all(isinstance(each, str) and _DISTRIBUTION.fullmatch(each) and _sums_to_one(each) for each in shown):
+        raise InputError(
+            f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
+            remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "
+            "before the frame is made.",
+            column=name,
+        )
+
+
+def _sums_to_one(text: str) -> bool:
+    return abs(sum(map(float, _NUMBER.findall(text))) - 1.0) < 1e-3
+
+
+class _Missing:
+    """Stands for a missing value in a key: a NaN is not equal to itself."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+    def __reduce__(self) -> str:
+        # There is one of it: what a worker counted must meet the same key here.
+        return "_NAN"
+
+
+_NAN = _Missing()
+
+
+def _restored(value: Any) -> Any:
+    return float("nan") if value is _NAN else value
+
+
+def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
+    """Give codes and the values they stand for; a null has a code of its own."""
+    if pyarrow().types.is_nested(column.type):
+        raise InputError(
+            f"The values of the column {name!r} are of the nested type {column.type}, which cannot name a class or group.",
+            remedy="Pass one plain value per row: text, whole number, true/false or date.",
+            column=name,
+        )
+    coded = column if hasattr(column, "dictionary") else column.dictionary_encode(null_encoding="encode")
+    values = coded.dictionary.to_pylist()
+    indices = coded.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(values))
+        values = [*values, None]
+    values = [_NAN if isinstance(value, float) and value != value else value for value in values]
+    return indices.to_numpy(zero_copy_only=False), values
+
+
+def _weights(batch: Batch, name: str) -> Floats:
+    column = batch.columns[name]
+    wrong, types = None, pyarrow().types
+    if not any(kind(column.type) for kind in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)):
+        kind = plain_type(column.type)
+        raise WeightError(f"The column {name!r} of weights holds {kind}, not numbers.", remedy="Name a column of numbers.", column=name)
+    weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+    if not (len(weight) == 0 or (weight.min() >= 0 and weight.max() < np.inf)):
+        wrong = int(np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[0])
+    if wrong is not None:
+        with batch.placed():
+            found = f"the weight {float(weight[wrong])!r}" if column[wrong].is_valid else "no weight"
+            raise WeightError(
+                f"Row {wrong} has {found} in {name!r}.",
+                remedy="Give every row a finite weight of zero or more, or drop such rows.",
+                row=wrong,
+                value=float(weight[wrong]),
+                column=name,
+            )
+    return weight
+
+
+def _combined(encoded: Sequence[tuple[Array, list[Any]]], n_rows: int) -> tuple[Integers, Array, Array]:
+    """Give a row of each combination of codes, the number of the combination of each row, and their rows."""
+    joint, size = np.zeros(n_rows, np.int64), 1
+    for codes, values in encoded:
+        if size * len(values) >= _LARGEST_CODE:  # the crossings that occur are no more than the rows
+            found, joint = np.unique(joint, return_inverse=True)
+            size = len(found)
+        joint, size = joint * len(values) + codes, size * len(values)
+    if size > 4 * n_rows + 1024:
+        found, joint = np.unique(joint, return_inverse=True)
+        size = len(found)
+    counts = np.bincount(joint, minlength=size)
+    there = np.flatnonzero(counts)
+    place = np.zeros(size, np.int64)
+    place[there] = np.arange(len(there))
+    codes = place[joint]
+    first = np.empty(len(there), np.int64)
+    first[codes] = np.arange(n_rows)
+    return first, codes, counts[there]
+
+
+def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | None) -> Tally:
+    """Add up what several have counted, in their order."""
+    total = Counter(keys, weight)
+    for counter in counters:
+        total.merge(counter)
+    return total.tally()
+
+
+def dataset_of(tally: Tally, choice: Choice, *, missing: str, fewest_classes: int = 2) -> Dataset:
+    """Read a tally as a table in which each row stands for several."""
+    if tally.weight is not None and tally.n_rows:
+        refuse_weightless(tally.weight, tally.n_rows)
+    data = assemble(
+        tally.columns[choice.label[0]],
+        **choice.features(tally.columns),
+        sample_weight=tally.weight,
+        fewest_classes=fewest_classes,
+        missing=missing,
+        weightless="allow",
+        categorical_only=True,
+    )
+    repeats = None if (tally.count == 1).all() else tally.count
+    return replace(data, groups=replace(data.groups, repeats=repeats))
+
+
+def refuse_weightless(weight: Array, n_rows: int) -> None:
+    """Refuse weights of combinations or cells that add up to zero or to infinity, in terms of the rows behind them."""
+    if n_rows and not weight.any():
+        raise WeightError(f"The weights of all {n_rows:,} rows are zero.", remedy="Give at least one row a positive weight.", count=n_rows)
+    refuse_weightless_table(weight)
+
+
+def groups_of(tally: Tally, choice: Choice, *, missing: str) -> tuple[Groups, Floats]:
+    """Read a tally of attributes alone: cells, each with its number of rows, and the weight of each cell."""
+    features = choice.features(tally.columns)
+    groups = read_groups(features["sensitive_features"], control_features=features.get("control_features"), missing=missing)
+    weight = tally.count if tally.weight is None else tally.weight
+    refuse_weightless(weight, tally.n_rows)
+    return replace(groups, repeats=tally.count), np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(np.float64)

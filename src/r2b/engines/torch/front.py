@@ -1,0 +1,194 @@
+"""The front door for labels on a device: the arguments of :func:`r2b.debias`, and labels that stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
+from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target, one_of
+from r2b._data import Dataset
+from r2b._data.agreement import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.labels import Labels, refuse_lone_probabilities
+from r2b._data.merge import Extent
+from r2b._data.vocabulary import Vocabulary
+from r2b._labels.task import Job, Objective, Settings
+from r2b._solve.solvers import Progress
+from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
+from r2b.engines.torch.batches import Batches, batch_rows_for
+from r2b.engines.torch.labels import DeviceLabels, Held
+from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, Resident
+from r2b.engines.torch.reading import (
+    Cells,
+    compact,
+    dtype_of,
+    normalized,
+    read_cells,
+    read_weight,
+    refuse_dimensions,
+    refuse_labels,
+    refuse_rows,
+    rows_of,
+    schema_of,
+    side_by_side,
+)
+from r2b.engines.torch.rows import add_by_cell
+from r2b.engines.torch.solve import DeviceJob
+from r2b.errors import EmptyError, ParameterError
+
+Tensor = torch.Tensor
+
+
+def debias(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+    bound: BoundName = "range",
+    target: Target | None = None,
+    families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed",
+    missing: Literal["error", "group", "exclude"] = "error",
+    min_group_size: int = 0,
+    small_groups: SmallGroups = "error",
+    absent: AbsentGroups = "report",
+    sample_weight: Any = None,
+    lam: float = 1.0,
+    objective: Objective = "distance",
+    costs: ArrayLike | None = None,
+    normalize: bool = False,
+    tol: float = 1e-10,
+    max_iter: int = 1000,
+    time_limit: float | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    kernel: KernelChoice = "auto",
+    device: Any = None,
+    batch_rows: int | None = None,
+) -> DeviceLabels:
+    """Find the closest labels in parity, for labels on a device.
+
+    Parameters
+    ----------
+    y : array of shape (N, L) or (N,)
+        Probabilities in float32 or float64, or classes as whole numbers: a tensor of torch, or an array of CuPy or JAX.
+    sensitive_features : array of shape (N,) or (N, n_attributes), or mapping
+        Whole numbers or booleans on the same device, several attributes by name; or anything of the host that :func:`r2b.debias` reads.
+    control_features : array or mapping, optional
+        Likewise.
+    epsilon, bound, target, families, missing, min_group_size, small_groups, absent
+        As for :func:`r2b.debias`.
+    sample_weight : array of shape (N,), optional
+    lam, objective, costs, normalize, tol, max_iter, time_limit, progress
+        As for :func:`r2b.debias`; ``objective="agreement"`` and ``costs`` for classes only.
+    kernel : {"auto", "triton", "torch"}
+        Who walks the rows. The answer is the same.
+    device : torch.device or str, optional
+        For probabilities on the host: the device that computes. Labels are brought to it in batches, on every walk over them, so that they
+        may be larger than its memory.
+    batch_rows : int, optional
+        Rows of a batch; by default two batches take half of the memory that is free.
+
+    Returns
+    -------
+    DeviceLabels
+        As :func:`r2b.debias` gives, with labels as arrays of the library and device that they came from.
+
+    Raises
+    ------
+    InputError
+        The data cannot be used as they are: the message names column, row and value.
+    ParameterError
+        An argument lies outside its range, or is not to be had on a device.
+
+    Examples
+    --------
+    >>> y = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.5, 0.5], [0.2, 0.8]])
+    >>> fair = debias(y, sensitive_features=torch.tensor([0, 0, 1, 1]), epsilon=0.1)
+    >>> fair.status.value, round(fair.certificate.parity, 6)
+    ('solved', 0.1)
+    """
+    request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
+    settings = Settings(lam, objective, tol, max_iter, time_limit, progress)
+    one_of("kernel", kernel, ("auto", "triton", "torch"))
+    labels, giver = tensor_of(y, what="y"), Giver.of(y)
+    refuse_dimensions(labels)
+    place = device_of(labels.device if device is None else device)
+    if labels.device.type != "cpu" and labels.device != place:
+        raise ParameterError(f"The labels are on {labels.device}, but device is {place}.", remedy="Leave device out.", device=str(place))
+    with room_on(place):
+        cells = read_cells(sensitive_features, control_features, place, missing)
+        refuse_lengths("y", int(labels.shape[0]), "sensitive_features", int(cells.codes.shape[0]))
+        refuse_other_index(("y", row_labels(y)), ("sensitive_features", cells.groups.index), ("sample_weight", row_labels(sample_weight)))
+        weight = None if sample_weight is None else read_weight(sample_weight, int(labels.shape[0]), place)
+        if labels.ndim == 1:
+            return _of_classes(labels.to(place), cells, weight, giver, request, settings, costs)
+        if costs is not None:
+            raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=TO_HOST)
+        refuse_labels(labels)
+        labels = normalized(labels) if normalize else labels
+        labels = side_by_side(labels)
+        return _of_probabilities(labels, cells, weight, giver, request, settings, kernel, batch_rows)
+
+
+def _of_probabilities(
+    y: Tensor,
+    cells: Cells,
+    weight: Tensor | None,
+    giver: Giver,
+    request: Request,
+    settings: Settings,
+    kernel: KernelChoice,
+    batch_rows: int | None,
+) -> DeviceLabels:
+    rows = rows_of(cells, weight)
+    whole = batch_rows is None and y.device == rows.device
+    source = Resident(y, rows) if whole else Batches(y, rows, _batch_rows(batch_rows, y, rows.device))
+    oracle = DeviceOracle(source, rows.mass, kernel)
+    _, least, off = oracle.looked
+    refuse_rows(y, least, off)
+    schema = schema_of(cells.groups, Vocabulary(np.arange(y.shape[1], dtype=np.int64)), soft=True)
+    extent = Extent(len(rows), int(y.shape[1]), dtype_of(y), rows.mass)
+    job = DeviceJob.elsewhere(schema, cells.groups, extent, oracle, request, settings)
+    warn_of_doubts(job)
+    fair = job.solve(stacklevel=4)
+    return DeviceLabels.of(fair, Held(y, rows, cells.groups, giver, kernel, oracle.reads))
+
+
+def _batch_rows(batch_rows: int | None, y: Tensor, device: torch.device) -> int:
+    if batch_rows is None:
+        return batch_rows_for(y, device)
+    if not isinstance(batch_rows, (int, np.integer)) or isinstance(batch_rows, bool) or batch_rows < 1:
+        raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
+    return int(batch_rows)
+
+
+def _of_classes(
+    y: Tensor, cells: Cells, weight: Tensor | None, giver: Giver, request: Request, settings: Settings, costs: Any
+) -> DeviceLabels:
+    """Count on the device, solve the table of counts on the host, look labels up on the device."""
+    if y.shape[0] == 0:
+        raise EmptyError("The argument y has no rows.", remedy="Pass one class per row.", argument="y")
+    codes, values, _ = compact(y)
+    if len(values) < 2:
+        raise EmptyError(
+            f"All labels are of the one class {values[0]!r}; parity needs at least two classes.",
+            remedy="Check that the right column was passed.",
+            argument="y",
+            n_classes=len(values),
+        )
+    joint, pairs, counts = compact(cells.codes.long() * len(values) + codes)
+    groups = replace(cells.groups, codes=pairs // len(values), repeats=counts)
+    total = None if weight is None else add_by_cell(weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
+    classes = Vocabulary(values)
+    refuse_lone_probabilities(classes)
+    table = Dataset(Labels(classes, codes=pairs % len(values)), groups, total)
+    job = Job.of(table, request, settings, costs)
+    warn_of_doubts(job)
+    fair = job.solve(stacklevel=4)
+    return DeviceLabels.of(fair, Held(codes, rows_of(cells, weight), cells.groups, giver))

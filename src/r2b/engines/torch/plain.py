@@ -1,0 +1,122 @@
+"""The row kernels in plain torch operations, for devices without Triton: the same functions as :mod:`r2b.engines.torch.kernels`.
+
+Rows are taken in parts, in float64 throughout. Sums by cell are products of matrices, which come out the same every time; additions to an
+index do not on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from r2b.engines.torch.rows import DeviceRows, add_by_cell
+
+Tensor = torch.Tensor
+
+_HOST_ENTRIES = 1 << 16  # of a part: it stays in cache
+_DEVICE_ENTRIES = 1 << 25  # of a part: it fills a GPU, and its temporaries take some 2 GB
+
+
+def _parts(y: Tensor) -> Iterator[slice]:
+    size = max(1, (_DEVICE_ENTRIES if y.is_cuda else _HOST_ENTRIES) // y.shape[1])
+    return (slice(start, min(start + size, y.shape[0])) for start in range(0, y.shape[0], size))
+
+
+def project(v: Tensor, lam: Tensor) -> tuple[Tensor, Tensor]:
+    """Give ``max(v - t, 0)``, whose rows sum to lam, and the thresholds t.
+
+    Examples
+    --------
+    >>> one = torch.ones((), dtype=torch.float64)
+    >>> project(torch.tensor([[0.9, 0.6, 0.0]], dtype=torch.float64), one)[0].numpy().round(3)
+    array([[0.65, 0.35, 0.  ]])
+    """
+    # Measured from the largest entry, sums stay of the size of the answer and no digits are lost on rows far from the simplex.
+    top = v.amax(dim=1, keepdim=True)
+    falling = torch.sort(v - top, dim=1, descending=True).values
+    levels = (torch.cumsum(falling, dim=1) - lam) / torch.arange(1, v.shape[1] + 1, dtype=v.dtype, device=v.device)
+    support = (falling > levels).sum(dim=1, keepdim=True).clamp_(min=1)
+    level = top + torch.gather(levels, 1, support - 1)
+    return torch.clamp(v - level, min=0.0), level[:, 0]
+
+
+def _shifted(y: Tensor, rows: DeviceRows, prices: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+    truth = y[part].double()
+    table = prices[1:].view(rows.n_cells, y.shape[1])
+    return truth, table[rows.cells[part].long()]
+
+
+def _by_cell(rows: DeviceRows, part: slice, each: Tensor) -> Tensor:
+    weighed = each if rows.weight is None else each * rows.weight[part][:, None]
+    return add_by_cell(weighed, rows.cells[part], rows.n_cells)
+
+
+def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
+    """Give sums of the responses by cell, and their values in the last column; ``prices`` is lam and the prices in one line."""
+    lam, n_classes = prices[0], y.shape[1]
+    sums = torch.zeros(rows.n_cells, n_classes + 1, dtype=torch.float64, device=y.device)
+    for part in _parts(y):
+        truth, shift = _shifted(y, rows, prices, part)
+        above, level = project(truth - shift, lam)
+        # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level.
+        value = -(0.5 * (above * above).sum(dim=1) / lam + level)
+        sums += _by_cell(rows, part, torch.cat([above / lam, value[:, None]], dim=1))
+    return sums
+
+
+def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:
+    """Give sums of the labels that go out by cell, then slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2; and the worst row."""
+    lam, n_classes = prices[0], y.shape[1]
+    sums = torch.zeros(rows.n_cells, n_classes + 5, dtype=torch.float64, device=y.device)
+    worst = torch.zeros((), dtype=torch.float64, device=y.device)
+    for part in _parts(y):
+        truth, shift = _shifted(y, rows, prices, part)
+        x = truth if unchanged else project(truth - shift, lam)[0] / lam
+        gradient = lam * x - truth + shift
+        apart = x - truth
+        each = [
+            (x * gradient).sum(dim=1) - gradient.amin(dim=1),
+            (x * x).sum(dim=1),
+            (x * truth).sum(dim=1),
+            (apart * apart).sum(dim=1),
+            0.5 * apart.abs().sum(dim=1),
+        ]
+        sums += _by_cell(rows, part, torch.cat([x, torch.stack(each, dim=1)], dim=1))
+        worst = torch.maximum(worst, torch.maximum((x.sum(dim=1) - 1.0).abs().max(), -x.min()))
+    return sums, worst
+
+
+def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
+    """Give sums of the labels that came in by cell; and the least entry and how far the worst row sum is from 1."""
+    sums = torch.zeros(rows.n_cells, y.shape[1], dtype=torch.float64, device=y.device)
+    worst = torch.zeros(2, dtype=torch.float64, device=y.device)
+    for part in _parts(y):
+        truth = y[part].double()
+        sums += _by_cell(rows, part, truth)
+        off = (truth.sum(dim=1) - 1.0).abs()
+        # NaN passes no comparison, so it is asked for what is right and infinity stands for the rest.
+        off = torch.where(off < 1e300, off, torch.inf)
+        worst = torch.stack([torch.minimum(worst[0], truth.min()), torch.maximum(worst[1], off.max())])
+    return sums, worst
+
+
+def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
+    """Write the response of each row into ``out``."""
+    for part in _parts(y):
+        truth, shift = _shifted(y, rows, prices, part)
+        out[part] = (project(truth - shift, prices[0])[0] / prices[0]).to(out.dtype)
+
+
+def supports(y: Tensor, rows: DeviceRows, prices: Tensor, part: slice, out: Tensor) -> None:
+    """Write ``sqrt(w / |A|)`` on the support A of each row, for some lanes, into ``out`` in the order of the rows."""
+    begin, end = int(rows.lanes.starts[part.start]), int(rows.lanes.stops[part.stop - 1])
+    numbers = rows.row_numbers(torch.arange(begin, end, device=y.device))
+    table = prices[1:].view(rows.n_cells, y.shape[1])
+    size = max(1, (_DEVICE_ENTRIES if y.is_cuda else _HOST_ENTRIES) // y.shape[1])
+    for first in range(0, len(numbers), size):
+        some = numbers[first : first + size]
+        kept = project(y[some].double() - table[rows.cells[some].long()], prices[0])[0] > 0
+        own = 1.0 if rows.weight is None else rows.weight[some]
+        root = torch.sqrt(own / kept.sum(dim=1).double())
+        out[first : first + len(some)] = (kept * root[:, None]).to(out.dtype)

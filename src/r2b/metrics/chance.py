@@ -1,0 +1,211 @@
+"""The parity that chance alone would show: the level below which a measured parity says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, floor, log, log10, sqrt
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from r2b._data.dataset import Dataset, assemble
+from r2b._data.integers import Array
+from r2b._data.merge import class_weights
+from r2b._data.seeds import generator
+from r2b.errors import ParameterError
+from r2b.metrics.demographic import means_of, parity_of_means
+from r2b.metrics.intervals import group_sizes
+
+_SAME = 1e-12  # a permuted parity this near to the observed one is the same number summed in another order
+_LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
+
+
+@dataclass(frozen=True, eq=False)
+class SamplingLevel:
+    """The parity that rows of this number and these labels show when groups are handed out by chance.
+
+    Attributes
+    ----------
+    observed : float
+        The parity of the data.
+    mean : float
+        Mean parity under chance.
+    quantiles : dict
+        Probability to quantile of the parity under chance.
+    p_value : float
+        The share of (1 + permutations) that are at least as unfair as the data, the data among them: valid at every size.
+    approximation : float
+        sqrt(2 V log(L R (R - 1))), V the largest variance of a difference between two groups: a bound on the mean where differences are
+        normal, without drawing.
+    sharper : float
+        The same with the variance of every difference instead of the largest; never above ``approximation``.
+    draws : ndarray of shape (n_permutations,)
+    """
+
+    observed: float
+    mean: float
+    quantiles: dict[float, float]
+    p_value: float
+    approximation: float
+    sharper: float
+    draws: Array = field(repr=False)
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether no permutation is as unfair as the data: the p-value then is the least that so many can give."""
+        return self.p_value <= 1 / (1 + len(self.draws))
+
+
+def format_p_value(p: float, n_permutations: int) -> str:
+    """Write a p-value of so many permutations; the least that they can give is an upper limit, and said to be one.
+
+    Examples
+    --------
+    >>> format_p_value(1 / 201, 200), format_p_value(7 / 201, 200), format_p_value(1 / 1001, 1000)
+    ('at most 0.005', '= 0.035', 'at most 0.001')
+    """
+    if p > 1 / (1 + n_permutations):
+        return f"= {p:.2g}"
+    places = 1 - floor(log10(p))  # two figures, rounded up: "at most" must hold
+    return f"at most {ceil(round(p * 10**places, 9)) / 10**places:.2g}"
+
+
+def sampling_level(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    n_permutations: int = 200,
+    quantiles: tuple[float, ...] = (0.5, 0.95),
+    random_state: int = 0,
+) -> SamplingLevel:
+    """Give the parity that a perfectly fair sample of this size would show, by permuting the groups.
+
+    Appendix C (appendix:scaling) gives it the order sqrt(log L), leaving out that it falls with the square root of the group sizes.
+
+    Parameters
+    ----------
+    y, sensitive_features, sample_weight
+        As for :func:`r2b.metrics.demographic.demographic_parity`. A weight stays with its label and moves between groups.
+    n_permutations : int
+    quantiles : tuple of float
+    random_state : int
+
+    Returns
+    -------
+    SamplingLevel
+
+    Raises
+    ------
+    ParameterError, InputError
+
+    Examples
+    --------
+    >>> y, s = ["no", "yes"] * 200 + ["no"] * 400, ["f"] * 400 + ["m"] * 400
+    >>> level = sampling_level(y, sensitive_features=s)
+    >>> level.observed, level.quantiles[0.95] < 0.1, level.p_value < 0.01
+    (0.5, True, True)
+    """
+    whole = isinstance(n_permutations, Integral) and n_permutations >= 1
+    if not whole or not all(isinstance(q, Real) and 0 <= q <= 1 for q in quantiles):
+        remedy = "Pass a whole number of permutations, at least one, and quantiles between 0 and 1."
+        raise ParameterError(f"There are {n_permutations} permutations and the quantiles {quantiles}.", remedy=remedy, quantiles=quantiles)
+    data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
+    means, weights = means_of(data)
+    observed = parity_of_means(means, weights)
+    rng = generator(random_state)
+    # Unweighted classes are counts in a table, and a permutation is a draw of the table with its margins: no row is touched.
+    counted = not data.labels.is_soft and data.weight is None and means.size <= data.n_rows <= _LARGEST_HYPERGEOMETRIC
+    draws = parities_of_tables(class_weights(data), n_permutations, rng) if counted else parities_of_rows(data, n_permutations, rng)
+    approximation, sharper = approximations(data)
+    as_unfair = int((draws >= observed - _SAME).sum())
+    return SamplingLevel(
+        observed=observed,
+        mean=float(draws.mean()),
+        quantiles={float(q): float(np.quantile(draws, q)) for q in quantiles},
+        p_value=(1 + as_unfair) / (1 + n_permutations),
+        approximation=approximation,
+        sharper=sharper,
+        draws=draws,
+    )
+
+
+def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:
+    """Draw tables of groups x classes with the margins of ``counts`` and give their parities.
+
+    Examples
+    --------
+    >>> parities_of_tables(np.array([[1, 0], [0, 1]]), 4, np.random.default_rng(0))
+    array([1., 1., 1., 1.])
+    """
+    sizes, n_classes = counts.sum(axis=1).astype(np.int64), counts.shape[1]
+    left = np.tile(counts.sum(axis=0).astype(np.int64), (n_permutations, 1))
+    low, high = np.full(left.shape, np.inf), np.full(left.shape, -np.inf)
+    for size in sizes:
+        places = np.full(n_permutations, size)
+        rest = left.sum(axis=1)
+        for k in range(n_classes):  # a multivariate hypergeometric is one class after the other, given those before
+            rest -= left[:, k]
+            taken = rng.hypergeometric(left[:, k], rest, places)
+            left[:, k] -= taken
+            places -= taken
+            np.minimum(low[:, k], taken / size, out=low[:, k])
+            np.maximum(high[:, k], taken / size, out=high[:, k])
+    return np.asarray((high - low).max(axis=1))
+
+
+def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generator) -> Array:
+    """Permute the groups of the rows and give the parities: for probabilities, weights, or more cells than rows."""
+    weight = np.ones(data.n_rows) if data.weight is None else data.weight
+    order = np.argsort(data.groups.codes, kind="stable")
+    codes = data.groups.codes[order].astype(np.intp)
+    starts = np.searchsorted(codes, np.arange(data.n_groups))
+    draws = np.empty(n_permutations)
+    for draw in range(n_permutations):
+        rows = rng.permutation(data.n_rows)
+        moved = weight[rows]
+        totals = np.add.reduceat(moved, starts)
+        if data.labels.matrix is not None:
+            sums = np.add.reduceat(data.labels.matrix[rows] * moved[:, None], starts, axis=0)
+        else:
+            cells = codes * data.n_classes + data.labels.array[rows]
+            sums = np.bincount(cells, moved, data.n_groups * data.n_classes).reshape(data.n_groups, -1)
+        # A permutation may leave a group with weightless rows alone; it then does not count, as everywhere.
+        draws[draw] = parity_of_means(sums / np.where(totals > 0, totals, 1)[:, None], totals)
+    return draws
+
+
+def approximations(data: Dataset) -> tuple[float, float]:
+    """Give two bounds on the mean parity under chance, from the variances V_j of the M = L R (R - 1) signed differences alone.
+
+    For normal numbers X_j of any dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for every t > 0. With all V_j replaced by the
+    largest, the best t gives sqrt(2 V log M), the first bound. The second keeps each V_j and takes the best t of a grid: rare classes
+    then hardly count, which matters where one class is much more frequent than the rest; of two classes it counts one.
+    """
+    n_groups, n_classes = data.n_groups, data.n_classes
+    sizes = group_sizes(data.groups.codes, data.weight, n_groups)
+    one, two = np.triu_indices(n_groups, 1)
+    # Of two classes the second mirrors the first, and adds no difference of its own.
+    by_class = _class_variances(data)[: 1 if n_classes == 2 else None]
+    variances = np.outer(by_class, 1 / sizes[one] + 1 / sizes[two]).ravel()
+    largest = float(variances.max(initial=0.0))
+    if largest == 0:  # one group, or one class
+        return 0.0, 0.0
+    top = sqrt(2 * log(n_classes * n_groups * (n_groups - 1)))
+    bounds = []
+    for t in top * np.geomspace(0.25, 4, 41) / sqrt(largest):
+        # Both signs of each difference; the largest exponent is taken out, so that nothing overflows.
+        exponents = np.exp(t * t * (variances - largest) / 2).sum()
+        bounds.append((t * t * largest / 2 + log(2 * exponents)) / t)
+    return top * sqrt(largest), float(min(bounds))
+
+
+def _class_variances(data: Dataset) -> Array:
+    weight = data.weight if data.weight is not None else np.ones(data.n_rows)
+    if data.labels.matrix is None:
+        mean = np.bincount(data.labels.array, weight, data.n_classes) / weight.sum()
+        return np.asarray(mean * (1 - mean))
+    mean = weight @ data.labels.matrix / weight.sum()
+    spread = [weight @ (data.labels.matrix[:, k] - mean[k]) ** 2 for k in range(data.n_classes)]
+    return np.asarray(np.array(spread) / weight.sum())

@@ -1,0 +1,178 @@
+"""How much a continuous attribute still tells about the labels: the share of each class's variance that it explains. Knows no solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.basis import Basis, Choice, fit_basis
+from r2b._data.continuous import read_continuous
+from r2b._data.dataset import Dataset
+from r2b._data.groups import Groups
+from r2b._data.integers import Array
+from r2b._data.labels import WHAT as LABELS
+from r2b._data.labels import read_labels
+from r2b._data.vocabulary import column_of, plain_value
+from r2b._data.weights import WHAT as WEIGHTS
+from r2b._data.weights import read_weight, refuse_weightless_table
+from r2b.errors import ParameterError, ShapeError
+from r2b.metrics.demographic import means_of
+
+Floats = NDArray[np.float64]
+WHAT = "attribute"
+ROUNDING = 1e-9  # how far a mean of probabilities may leave [0, 1] before it is something else
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """The share of the variance of each class that an attribute explains.
+
+    Attributes
+    ----------
+    by_class : ndarray of shape (L,)
+        From 0 (no function of the basis is correlated with the class) to 1 (the attribute decides it). A class without variance has 0.
+    classes : ndarray of shape (L,)
+    basis : Basis
+        The functions of the attribute that were looked at.
+    """
+
+    by_class: Floats
+    classes: Array
+    basis: Basis
+
+    @property
+    def largest(self) -> float:
+        """The largest share over the classes."""
+        return float(self.by_class.max())
+
+    def as_dict(self) -> dict[Any, float]:
+        """Give the share by class name."""
+        return {plain_value(name): float(share) for name, share in zip(self.classes, self.by_class, strict=True)}
+
+
+def explained_variation(
+    y: Any, attribute: Any, *, sample_weight: Any = None, basis: Choice = "spline", knots: int | ArrayLike = 5
+) -> Explained:
+    """Give the share of each class's variance that a continuous attribute explains.
+
+    For class labels this is the R squared of a weighted regression of the class's indicator on the basis. For probabilities it is that of
+    labels drawn from the rows, in expectation over a large sample: flat rows do not make it smaller.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,) or (N, L)
+        Classes, or probabilities over L classes.
+    attribute : array-like of shape (N,)
+        Numbers.
+    sample_weight : array-like of shape (N,), optional
+        Rows of weight 0 do not count.
+    basis : {"linear", "spline"}, callable or sequence of callables
+        The functions of the attribute that are looked at, as for :func:`r2b._data.basis.fit_basis`.
+    knots : int or array-like, default 5
+
+    Returns
+    -------
+    Explained
+
+    Raises
+    ------
+    InputError
+        The data cannot be used as they are, or the attribute is not numeric or has one value only.
+    ParameterError
+        The basis or its knots cannot be used.
+
+    Examples
+    --------
+    >>> age = [20, 30, 40, 50, 60, 70]
+    >>> found = explained_variation(["no", "no", "yes", "no", "yes", "yes"], {"age": age}, basis="linear")
+    >>> found.as_dict(), found.basis.names
+    ({'no': 0.466..., 'yes': 0.466...}, ('age, linear',))
+    """
+    data = _together(y, attribute, sample_weight)
+    means, weights = means_of(data)
+    there = weights > 0
+    values, means, weights = data.groups.vocabularies[0].values[there], means[there], weights[there]
+    fitted = fit_basis(values, weights, basis=basis, knots=knots, name=data.groups.columns[0])
+    share = weights / weights.sum()
+    overall = share @ means
+    # The functions have mean 0, so that subtracting a constant changes nothing but the rounding.
+    moments = (share[:, None] * fitted.evaluate(values)).T @ (means - overall)
+    by_class = explained_of_moments(moments, overall)
+    by_class.flags.writeable = False
+    return Explained(by_class, data.labels.vocabulary.values, fitted)
+
+
+def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
+    """Give the share of each class's variance that is explained, from moments that are already there.
+
+    It is ``sum_j M_jk^2 / (m_k (1 - m_k))``. The denominator is the variance of a label drawn from the rows, not that of the probabilities,
+    which shrinks as rows become flatter. For moments of distributions the share is at most 1.
+
+    Parameters
+    ----------
+    moments : array-like of shape (J, L)
+        Weighted means of ``b_j(s_i) y_ik``, the b_j centred and orthonormal on these rows (:meth:`r2b._data.basis.Basis.evaluate`).
+    means : array-like of shape (L,)
+        Weighted mean of each class, m_k.
+
+    Returns
+    -------
+    ndarray of shape (L,)
+
+    Raises
+    ------
+    ShapeError
+        The two have different numbers of classes.
+    ParameterError
+        A mean is not a probability, or a moment not a finite number.
+
+    Examples
+    --------
+    >>> explained_of_moments([[0.3, -0.3]], [0.5, 0.5])
+    array([0.36, 0.36])
+    """
+    table, overall = np.asarray(moments, dtype=np.float64), np.asarray(means, dtype=np.float64)
+    if table.ndim != 2 or overall.shape != table.shape[1:]:
+        raise ShapeError(
+            f"The moments have the shape {table.shape} and the means {overall.shape}.",
+            remedy="Pass moments of shape (functions, classes) and one mean per class.",
+            shapes=(table.shape, overall.shape),
+        )
+    wrong = ~((overall >= -ROUNDING) & (overall <= 1 + ROUNDING)) | ~np.isfinite(table).all(axis=0)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ParameterError(
+            f"Class {k} has the mean {float(overall[k])!r} and the moments {table[:, k].tolist()!r}.",
+            remedy="Pass means between 0 and 1, and finite moments.",
+            class_index=k,
+            mean=float(overall[k]),
+        )
+    variance = overall * (1 - overall)
+    spread = np.sqrt(np.maximum(variance, 0))
+    # Divided before squaring: the square of the moment of a rare class can be too small for a float.
+    scaled = np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)
+    shares: Floats = (scaled**2).sum(axis=0)
+    return shares
+
+
+def _together(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
+    """Read labels, one attribute and weights; unlike a group, a value of a continuous attribute may be left without weight."""
+    labels = read_labels(y, normalize=False, fewest_classes=1)
+    column = column_of(attribute, what=WHAT)
+    refuse_lengths(LABELS, labels.n_rows, WHAT, len(column))
+    index = refuse_other_index((LABELS, labels.vocabulary.index), (WHAT, column.index))
+    what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
+    codes, vocabulary = read_continuous(column, what=what, missing="error")
+    groups = Groups((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
+    if sample_weight is None:
+        return Dataset(labels, groups)
+    weights = column_of(sample_weight, what=WEIGHTS)
+    refuse_lengths(LABELS, labels.n_rows, WEIGHTS, len(weights))
+    refuse_other_index((LABELS, index), (WEIGHTS, weights.index))
+    weight = read_weight(weights)
+    refuse_weightless_table(weight)
+    return Dataset(labels, groups, weight)

@@ -1,0 +1,386 @@
+"""Intervals for means and for the largest difference between group means: by the binomial or the normal law, or by resampling rows.
+
+Weights here are weights, not repetitions: a row of weight 2 is one observation. With Kish's effective size
+``n_eff = (sum w)^2 / sum w^2`` the variance of a weighted mean m is taken as ``sum w (x - m)^2 / sum w / (n_eff - 1)``; with equal
+weights this is the usual s^2 / n. It supposes that weights and values are unrelated; the bootstrap does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
+from statistics import NormalDist
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from r2b._data.dataset import Dataset, assemble
+from r2b._data.integers import Array
+from r2b._data.merge import class_weights
+from r2b._data.probabilities import row_blocks
+from r2b._data.seeds import generator
+from r2b.errors import ParameterError
+from r2b.metrics.binomial import difference_bounds, mean_bounds, variance_of_means
+from r2b.metrics.demographic import means_of
+
+IntervalMethod = Literal["binomial", "normal", "bootstrap"]
+
+_BLOCK = 1 << 21  # draws, or sums, held at a time: 16 MiB
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval; it unpacks to its two ends.
+
+    Attributes
+    ----------
+    low, high : float
+    level : float
+    method : str
+
+    Examples
+    --------
+    >>> low, high = Interval(0.25, 0.5, 0.9, "normal")
+    >>> high - low
+    0.25
+    """
+
+    low: float
+    high: float
+    level: float
+    method: str
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.low, self.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows to resample: what each adds to the sums of its cell.
+
+    Attributes
+    ----------
+    cells : ndarray of integers, of shape (n,)
+        Group, or crossing of group and class.
+    columns : ndarray of shape (n, m)
+        What a row adds: its weight, then its weighted values.
+    counts : ndarray of shape (n,)
+        How many equal rows each stands for.
+    n_cells : int
+    """
+
+    cells: Array
+    columns: Array
+    counts: Array
+    n_cells: int
+
+
+def sample_of_values(values: Array, groups: Array, weight: Array | None, n_groups: int) -> Sample:
+    """Prepare rows of one value each; equal rows become one with a count.
+
+    Examples
+    --------
+    >>> sample_of_values(np.array([1.0, 0.0, 1.0]), np.array([0, 0, 0]), None, 1).counts
+    array([1, 2])
+    """
+    keys = [values, groups] if weight is None else [values, groups, weight]
+    order = np.lexsort(keys)
+    new = np.zeros(len(values), dtype=bool)
+    new[0] = True
+    for key in keys:
+        new[1:] |= key[order][1:] != key[order][:-1]
+    first = np.flatnonzero(new)
+    rows = order[first]
+    w = np.ones(len(rows)) if weight is None else weight[rows]
+    return Sample(groups[rows], np.column_stack([w, w * values[rows]]), np.diff(np.append(first, len(values))), n_groups)
+
+
+def _sample_of_labels(data: Dataset) -> Sample:
+    groups = data.groups.codes.astype(np.intp)
+    if data.labels.matrix is not None:
+        weight = np.ones((data.n_rows, 1)) if data.weight is None else data.weight[:, None]
+        return Sample(groups, np.hstack([weight, weight * data.labels.matrix]), np.ones(data.n_rows, dtype=np.int64), data.n_groups)
+    n_cells = data.n_groups * data.n_classes
+    if data.weight is None:
+        counts = class_weights(data).ravel().astype(np.int64)
+        there = np.flatnonzero(counts)
+        return Sample(there, np.ones((len(there), 1)), counts[there], n_cells)
+    cells = groups * data.n_classes + data.labels.array
+    # The weight itself is the value: rows of one cell and one weight are equal, whatever else they hold.
+    merged = sample_of_values(data.weight, cells, None, n_cells)
+    return Sample(merged.cells, merged.columns[:, 1:], merged.counts, n_cells)
+
+
+def bootstrap(sample: Sample, statistic: Callable[[Array], Array], *, n_boot: int, random_state: int) -> Array:
+    """Give a statistic of the cell sums on resampled rows.
+
+    Every row is taken Poisson(1) times. That is the bootstrap with a random number of rows; a sum of independent Poisson numbers is again
+    one, so that merged rows are resampled exactly as the rows that they stand for, at the cost of one.
+
+    Parameters
+    ----------
+    sample : Sample
+    statistic : callable
+        From sums of shape (b, n_cells, m) to values of shape (b,).
+    n_boot : int
+    random_state : int
+
+    Returns
+    -------
+    ndarray of shape (n_boot,)
+
+    Examples
+    --------
+    >>> sample = sample_of_values(np.arange(4.0), np.zeros(4, dtype=int), None, 1)
+    >>> sizes = bootstrap(sample, lambda sums: sums[:, 0, 0], n_boot=5_000, random_state=0)
+    >>> round(float(sizes.mean()), 1), round(float(sizes.var()))
+    (4.0, 4)
+    """
+    rng = generator(random_state)
+    order = np.argsort(sample.cells, kind="stable")
+    cells, counts, m = sample.cells[order], sample.counts[order], sample.columns.shape[1]
+    replicates = max(1, min(n_boot, _BLOCK // max(1, sample.n_cells * m)))
+    found = []
+    for start in range(0, n_boot, replicates):
+        b = min(replicates, n_boot - start)
+        sums = np.zeros((b, sample.n_cells, m))
+        step = max(1, _BLOCK // b)
+        for row in range(0, len(cells), step):
+            here = slice(row, row + step)
+            rate = counts[here] if (counts[here] > 1).any() else 1  # one rate for all is drawn much faster than one for each
+            drawn = rng.poisson(rate, size=(b, len(cells[here]))).astype(np.float64)
+            columns = sample.columns[order[here]]
+            edges = np.flatnonzero(np.diff(cells[here], prepend=-1, append=-1))
+            for low, high in pairwise(edges):
+                sums[:, cells[row + low]] += drawn[:, low:high] @ columns[low:high]
+        found.append(statistic(sums))
+    return np.concatenate(found)
+
+
+def mean_interval(values: Array, weight: Array | None, *, level: float, method: str, n_boot: int, random_state: int) -> Interval:
+    """Give an interval for a weighted mean of values in [0, 1]; the ends are kept there.
+
+    "binomial" is right for few rows too: see ``mean_bounds``. "normal" is the mean plus and minus the normal quantile
+    times the error of the module's formula. "bootstrap" is the percentile interval. Of few rows that are alike the last two collapse.
+
+    Examples
+    --------
+    >>> mean_interval(np.array([0.0, 1.0] * 200), None, level=0.95, method="normal", n_boot=0, random_state=0)
+    Interval(low=0.450939..., high=0.549060..., level=0.95, method='normal')
+    """
+    check_choices(level, method, n_boot)
+    w = np.ones(len(values)) if weight is None else weight
+    mean = float(w @ values / w.sum())
+    if method == "binomial":
+        variance, size_ = variance_of_means(np.zeros(len(w), np.intp), values[:, None], np.array([[mean]]), weight=w)
+        low, high = (float(end[0]) for end in mean_bounds(np.array([mean]), variance[0], size_, (1 - level) / 2))
+    elif method == "normal":
+        size = effective_size(w)
+        spread = float(w @ (values - mean) ** 2 / w.sum())
+        # A single row says nothing about its own error.
+        reach = NormalDist().inv_cdf((1 + level) / 2) * (spread / (size - 1)) ** 0.5 if size > 1 + 1e-9 else 1.0
+        low, high = mean - reach, mean + reach
+    else:
+        sample = sample_of_values(values, np.zeros(len(values), dtype=np.intp), weight, 1)
+        means = bootstrap(sample, _first_mean, n_boot=n_boot, random_state=random_state)
+        low, high = (float(end) for end in np.nanquantile(means, [(1 - level) / 2, (1 + level) / 2]))
+    return Interval(max(low, 0.0), min(high, 1.0), level, method)
+
+
+def _first_mean(sums: Array) -> Array:
+    return _divided(sums[:, 0, 1], sums[:, 0, 0])
+
+
+def _divided(sums: Array, weights: Array) -> Array:
+    result = np.full(np.broadcast_shapes(sums.shape, weights.shape), np.nan)
+    np.divide(sums, weights, out=result, where=weights > 0)
+    return result
+
+
+def effective_size(weight: Array) -> float:
+    """Give Kish's effective number of rows, (sum w)^2 / sum w^2.
+
+    Examples
+    --------
+    >>> effective_size(np.ones(5)), round(effective_size(np.array([3.0, 1.0])), 3)
+    (5.0, 1.6)
+    """
+    scaled = weight / weight.max()  # the square of a large weight may not be a number
+    return float(scaled.sum() ** 2 / (scaled @ scaled))
+
+
+def gap_interval(
+    means: Array, errors: Array, sizes: Array, sample: Sample | None, *, level: float, method: str, n_boot: int, random_state: int
+) -> Interval:
+    """Give an interval for the largest difference between group means over all columns.
+
+    The largest of several estimates is biased upwards and not normal, least of all where the truth is 0, and the percentile interval then
+    never holds the truth. All methods therefore bound all differences at once and take the largest, which holds in every case and is
+    conservative. "binomial", right for small groups too: see :func:`r2b.metrics.binomial.difference_bounds`. "normal": each of the
+    M = L R (R - 1) / 2 differences gets its normal interval at Bonferroni's level 1 - (1 - level) / M; the ends are the largest lower and
+    the largest upper end. "bootstrap": c is the level-quantile over resamples of the largest absolute change of a difference; the ends
+    are the observed value minus and plus c, for a maximum never changes by more than its arguments.
+
+    Parameters
+    ----------
+    means, errors : ndarray of shape (R, L)
+        Group means and their standard errors.
+    sizes : ndarray of shape (R,)
+        Effective sizes of the groups. A group of one row says nothing about its own error: by the normal law, and resampled, [0, 1].
+    sample : Sample or None
+        For the bootstrap alone, with cells of groups (first column the weight), or of groups x classes (the weight alone).
+    level, method, n_boot, random_state
+
+    Returns
+    -------
+    Interval
+        Within [0, 1].
+
+    Examples
+    --------
+    >>> means, errors = np.array([[0.2], [0.6]]), np.array([[0.03], [0.04]])
+    >>> gap_interval(means, errors, np.array([90, 90]), None, level=0.95, method="normal", n_boot=0, random_state=0)
+    Interval(low=0.302..., high=0.497..., level=0.95, method='normal')
+    """
+    check_choices(level, method, n_boot)
+    observed = float(np.max(means.max(axis=0) - means.min(axis=0)))
+    n_groups, n_classes = means.shape
+    if n_groups == 1:
+        return Interval(0.0, 0.0, level, method)
+    if method == "binomial":
+        variance = errors**2 * (np.maximum(sizes - 1, 1e-9) / sizes)[:, None]
+        return Interval(*difference_bounds(means, variance, sizes, level=level), level, method)
+    if sizes.min() <= 1 + 1e-9:
+        return Interval(0.0, 1.0, level, method)
+    if method == "normal" or sample is None:
+        quantile = NormalDist().inv_cdf(1 - (1 - level) / (n_classes * n_groups * (n_groups - 1)))
+        low, high = _largest_ends(means, errors, quantile)
+    else:
+        changes = bootstrap(sample, lambda sums: _largest_change(sums, means), n_boot=n_boot, random_state=random_state)
+        reach = float(np.quantile(changes, level))
+        low, high = observed - reach, observed + reach
+    return Interval(max(low, 0.0), min(high, 1.0), level, method)
+
+
+def _largest_ends(means: Array, errors: Array, quantile: float) -> tuple[float, float]:
+    low = high = 0.0
+    for s in range(len(means) - 1):
+        gaps = np.abs(means[s + 1 :] - means[s])
+        reach = quantile * np.hypot(errors[s + 1 :], errors[s])
+        low, high = max(low, float((gaps - reach).max())), max(high, float((gaps + reach).max()))
+    return low, high
+
+
+def _largest_change(sums: Array, means: Array) -> Array:
+    n_groups, n_columns = means.shape
+    if sums.shape[1:] == (n_groups * n_columns, 1):
+        sums = sums.reshape(-1, n_groups, n_columns)
+        drawn = _divided(sums, sums.sum(axis=2, keepdims=True))
+    else:
+        drawn = _divided(sums[:, :, 1:], sums[:, :, :1])
+    # A group that a resample left out does not count in it.
+    change = drawn - means
+    there = ~np.isnan(change)
+    return np.asarray((np.where(there, change, -1.0).max(axis=1) - np.where(there, change, 1.0).min(axis=1)).max(axis=1))
+
+
+def parity_interval(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    level: float = 0.99,
+    method: IntervalMethod = "binomial",
+    n_boot: int = 1_000,
+    random_state: int = 0,
+) -> Interval:
+    """Give an interval for the demographic parity of the population that the rows were drawn from.
+
+    Parameters
+    ----------
+    y, sensitive_features, sample_weight
+        As for :func:`r2b.metrics.demographic.demographic_parity`.
+    level : float
+    method : {"binomial", "bootstrap", "normal"}
+        None is exact for a maximum; all are conservative, see :func:`gap_interval`. The first alone is right for groups of few rows: there
+        the others collapse where labels happen to be alike.
+    n_boot : int
+        Resamples of "bootstrap".
+    random_state : int
+
+    Returns
+    -------
+    Interval
+
+    Raises
+    ------
+    ParameterError, InputError
+
+    Examples
+    --------
+    >>> y, s = ["no", "yes"] * 200 + ["no"] * 400, ["f"] * 400 + ["m"] * 400
+    >>> low, high = parity_interval(y, sensitive_features=s, level=0.95)
+    >>> round(low, 2), round(high, 2)
+    (0.45, 0.55)
+    >>> low, high = parity_interval(["a", "a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m", "m"], level=0.95)
+    >>> round(low, 2), round(high, 2)
+    (0.0, 0.75)
+    """
+    check_choices(level, method, n_boot)
+    data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
+    means, _ = means_of(data)
+    sizes = group_sizes(data.groups.codes, data.weight, data.n_groups)
+    choices: dict[str, Any] = {"level": level, "method": method, "n_boot": n_boot, "random_state": random_state}
+    if method == "binomial":
+        variance, sizes = variance_of_means(data.groups.codes, data.labels.array, means, weight=data.weight)
+        return Interval(*difference_bounds(means, variance, sizes, level=level), level, method)
+    if method == "normal":
+        return gap_interval(means, label_errors(data, means, sizes), sizes, None, **choices)
+    return gap_interval(means, np.zeros_like(means), sizes, _sample_of_labels(data), **choices)
+
+
+def label_errors(data: Dataset, means: Array, sizes: Array) -> Array:
+    """Give the standard errors of the group means of labels, of shape (R, L)."""
+    codes, weight = data.groups.codes, data.weight
+    totals = np.bincount(codes, weights=weight, minlength=data.n_groups)
+    if data.labels.matrix is None:
+        spread = means * (1 - means)
+    else:
+        spread = np.zeros_like(means)
+        for rows in row_blocks(data.labels.matrix):
+            off = (data.labels.matrix[rows] - means[codes[rows]]) ** 2
+            np.add.at(spread, codes[rows], off if weight is None else off * weight[rows, None])
+        spread /= totals[:, None]
+    return np.asarray(np.sqrt(spread / np.maximum(sizes[:, None] - 1, 1e-9)))
+
+
+def group_sizes(codes: Array, weight: Array | None, n_groups: int, repeats: Array | None = None) -> Array:
+    """Give Kish's effective size of every group; without weights, its number of rows. A row may stand for several.
+
+    Examples
+    --------
+    >>> group_sizes(np.array([0, 0, 1]), None, 2), group_sizes(np.array([0, 0, 1]), np.array([3.0, 1.0, 1.0]), 2)
+    (array([2., 1.]), array([1.6, 1. ]))
+    """
+    if weight is None:
+        return np.bincount(codes, repeats, minlength=n_groups).astype(np.float64)
+    largest = np.zeros(n_groups)
+    np.maximum.at(largest, codes, weight)
+    scaled = weight / largest[codes]  # the square of a very large or small weight may not be a number
+    each = np.ones(len(codes)) if repeats is None else repeats
+    return np.asarray(np.bincount(codes, each * scaled, n_groups) ** 2 / np.bincount(codes, each * scaled**2, n_groups))
+
+
+def check_choices(level: float, method: str, n_boot: int) -> None:
+    """Refuse a level, method or number of resamples that has no meaning."""
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ParameterError(f"The level {level!r} is not between 0 and 1.", remedy="Pass a level such as 0.99.", level=level)
+    options = get_args(IntervalMethod)
+    if method not in options:
+        remedy = f"Choose one of {', '.join(map(repr, options))}."
+        raise ParameterError(f"The method {method!r} is not known.", remedy=remedy, method=method, options=options)
+    # Refused where no resample is drawn as well: a number without a meaning is a mistake, whatever the method.
+    if not (isinstance(n_boot, Integral) and (n_boot >= 2 or (n_boot == 0 and method != "bootstrap"))):
+        raise ParameterError(f"There are {n_boot!r} resamples.", remedy="Pass a whole number, such as n_boot=1000, or more.", n_boot=n_boot)

@@ -1,0 +1,378 @@
+"""Measures of predictions against labels: top-k accuracy, accuracy in total variation, and error parity between groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.arrival import Column, Frame, Matrix, recognise
+from r2b._data.groups import read_groups
+from r2b._data.integers import Array
+from r2b._data.labels import Labels, class_names, read_known_labels, same_class
+from r2b._data.probabilities import Wording, as_matrix, checked, row_blocks
+from r2b._data.vocabulary import Vocabulary, column_of, plain_value, read_vocabulary
+from r2b._data.weights import read_weight, refuse_weightless_groups, refuse_weightless_table
+from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
+from r2b.metrics.intervals import (
+    Interval,
+    IntervalMethod,
+    check_choices,
+    gap_interval,
+    group_sizes,
+    mean_interval,
+    parity_interval,
+    sample_of_values,
+)
+
+__all__ = ["ErrorParity", "Interval", "Score", "error_parity", "parity_interval", "top_k_accuracy", "tv_accuracy"]
+
+Ties = Literal["average", "strict", "lenient"]
+
+# The usual wording offers normalize=True, which nothing here has.
+_SCORES = Wording("class", "Pass one numeric column of scores per class.", "Divide each row by its sum.")
+_LOSSES = Wording("class", "Pass one number between 0 and 1 per row.", "")
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A mean over rows of values between 0 and 1, with the rows that it came from.
+
+    Attributes
+    ----------
+    value : float
+    rows : ndarray of shape (N,)
+        The value of each row.
+    weight : ndarray of shape (N,) or None
+    index : pandas Index or None
+        The row labels of the data that it came from, where these had any.
+    """
+
+    value: float
+    rows: Array = field(repr=False)
+    weight: Array | None = field(default=None, repr=False)
+    index: Any = field(default=None, repr=False)
+
+    def interval(self, level: float = 0.99, *, method: IntervalMethod = "normal", n_boot: int = 1_000, random_state: int = 0) -> Interval:
+        """Give a confidence interval, as :func:`r2b.metrics.intervals.mean_interval` says."""
+        return mean_interval(self.rows, self.weight, level=level, method=method, n_boot=n_boot, random_state=random_state)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorParity:
+    """The losses of the groups and how far they lie apart.
+
+    Attributes
+    ----------
+    value : float
+        The largest loss of a group minus the smallest.
+    losses : ndarray of shape (R,)
+        The weighted mean loss of each group.
+    groups : ndarray of shape (R,)
+    rows : ndarray of shape (N,)
+        The loss of each row.
+    codes : ndarray of shape (N,)
+        The group of each row.
+    weight : ndarray of shape (N,) or None
+    """
+
+    value: float
+    losses: Array
+    groups: Array
+    rows: Array = field(repr=False)
+    codes: Array = field(repr=False)
+    weight: Array | None = field(default=None, repr=False)
+
+    def as_dict(self) -> dict[Any, float]:
+        """Give the loss by group name."""
+        return {plain_value(name): float(loss) for name, loss in zip(self.groups, self.losses, strict=True)}
+
+    def interval(
+        self, level: float = 0.99, *, method: IntervalMethod = "bootstrap", n_boot: int = 1_000, random_state: int = 0
+    ) -> Interval:
+        """Give a confidence interval; for a maximum it is conservative, see :func:`r2b.metrics.intervals.gap_interval`."""
+        check_choices(level, method, n_boot)
+        n_groups = len(self.groups)
+        spread = _group_means((self.rows - self.losses[self.codes]) ** 2, self.codes, self.weight, n_groups)
+        sizes = group_sizes(self.codes, self.weight, n_groups)
+        errors = np.sqrt(spread / np.maximum(sizes - 1, 1e-9))[:, None]
+        sample = sample_of_values(self.rows, self.codes, self.weight, n_groups)
+        choices: dict[str, Any] = {"level": level, "method": method, "n_boot": n_boot, "random_state": random_state}
+        return gap_interval(self.losses[:, None], errors, sizes, sample, **choices)
+
+
+def top_k_accuracy(
+    y_true: Any, scores: Any, *, k: int = 1, classes: Any = None, sample_weight: Any = None, ties: Ties = "average"
+) -> Score:
+    """Give how often the true class is among the k largest scores.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (N,) or (N, L)
+        Classes; or probabilities, which count as a class drawn from them: the result is then its expected accuracy.
+    scores : array-like of shape (N, L)
+        Larger is more likely. The column names of a frame are its classes.
+    k : int
+    classes : array-like of shape (L,), optional
+        The classes of the columns of scores, in order. Without it the column names, or else the sorted classes that occur in y_true,
+        which must then be as many as there are columns.
+    sample_weight : array-like of shape (N,), optional
+    ties : {"average", "strict", "lenient"}
+        For a true class that ties with others for the last places: the chance that it gets one when the tie is broken at random (exactly,
+        nothing is drawn); 0, unless there is a place for all of them; or 1. The last two bound every way of breaking ties.
+
+    Returns
+    -------
+    Score
+
+    Raises
+    ------
+    ParameterError, InputError
+
+    Examples
+    --------
+    >>> scores = [[0.6, 0.4], [0.5, 0.5]]
+    >>> [top_k_accuracy(["no", "yes"], scores, ties=ties).value for ties in ("strict", "average", "lenient")]
+    [0.5, 0.75, 1.0]
+    """
+    if ties not in get_args(Ties):
+        remedy = f"Choose one of {', '.join(map(repr, get_args(Ties)))}."
+        raise ParameterError(f"The tie rule {ties!r} is not known.", remedy=remedy, ties=ties, options=get_args(Ties))
+    labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
+    if not isinstance(k, (int, np.integer)) or not 1 <= k <= matrix.shape[1]:
+        n_classes = matrix.shape[1]
+        raise ParameterError(f"k is {k!r}, but there are {n_classes} classes.", remedy=f"Pass 1 to {n_classes}.", k=k, n_classes=n_classes)
+    rows = np.empty(len(matrix))
+    for block in row_blocks(matrix):
+        hits = _hits(matrix[block], k, ties)
+        rows[block] = _at_labels(hits, labels, block)
+    return _score(rows, sample_weight, index)
+
+
+def _hits(scores: Array, k: int, ties: Ties) -> Array:
+    """Give the chance of each class to be among the k largest of its row: all depends on the k-th largest score alone."""
+    n_classes = scores.shape[1]
+    last = np.partition(scores, n_classes - k, axis=1)[:, n_classes - k, None]
+    above, level = scores > last, scores == last
+    if ties == "lenient":
+        return np.asarray((above | level).astype(np.float64))
+    places, tied = k - above.sum(axis=1, keepdims=True), level.sum(axis=1, keepdims=True)
+    return np.asarray(above + level * (places / tied if ties == "average" else places == tied))
+
+
+def _at_labels(values: Array, labels: Labels, block: slice) -> Array:
+    if labels.matrix is not None:
+        return np.asarray((values * labels.matrix[block]).sum(axis=1, dtype=np.float64))
+    return np.asarray(np.take_along_axis(values, labels.array[block, None].astype(np.intp), axis=1)[:, 0])
+
+
+def tv_accuracy(y_true: Any, scores: Any, *, classes: Any = None, sample_weight: Any = None) -> Score:
+    """Give 1 minus the mean distance in total variation, half of |p - y|_1, of predicted probabilities from the labels.
+
+    For class labels this is the mean probability of the true class. The paper measures COCO so.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (N,) or (N, L)
+        Classes or probabilities.
+    scores : array-like of shape (N, L)
+        Probabilities.
+    classes, sample_weight
+        As for :func:`top_k_accuracy`.
+
+    Returns
+    -------
+    Score
+
+    Raises
+    ------
+    ProbabilityError
+        A row of scores is not a distribution.
+    InputError
+
+    Examples
+    --------
+    >>> tv_accuracy([[1.0, 0.0], [0.5, 0.5]], [[0.75, 0.25], [0.0, 1.0]]).value
+    0.625
+    """
+    labels, matrix, index = _read_pair(y_true, scores, classes, distributions=True)
+    rows = np.empty(len(matrix))
+    for block in row_blocks(matrix):
+        if labels.matrix is None:  # half of (1 - p_y) plus the rest, which is again 1 - p_y
+            rows[block] = _at_labels(matrix[block], labels, block)
+        else:
+            rows[block] = 1 - np.abs(matrix[block] - labels.matrix[block]).sum(axis=1, dtype=np.float64) / 2
+    return _score(np.clip(rows, 0.0, 1.0), sample_weight, index)  # rows sum to 1 only within a tolerance
+
+
+def error_parity(
+    losses: Any | Score | tuple[Any, Any, Callable[..., Score]], *, sensitive_features: Any, sample_weight: Any = None
+) -> ErrorParity:
+    """Give the largest mean loss of a group minus the smallest, the error parity of the paper's experiments.
+
+    Parameters
+    ----------
+    losses : array-like of shape (N,), Score, or (y_true, scores, measure)
+        Losses between 0 and 1; or an accuracy, whose losses are 1 minus its rows; or what to compute one from, such as
+        ``(y, scores, tv_accuracy)``.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        Several attributes are crossed.
+    sample_weight : array-like of shape (N,), optional
+        Without it, a Score brings its own.
+
+    Returns
+    -------
+    ErrorParity
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> found = error_parity([0, 1, 0, 0], sensitive_features=["f", "f", "m", "m"])
+    >>> found.value, found.as_dict()
+    (0.5, {'f': 0.5, 'm': 0.0})
+    """
+    index = None
+    if isinstance(losses, tuple) and len(losses) == 3 and callable(losses[2]):
+        y_true, scores, measure = losses
+        truth = recognise(y_true, what="y_true")
+        index, losses = truth.index, measure(y_true, scores)
+    own_weight = losses.weight if isinstance(losses, Score) else None
+    if isinstance(losses, Score):
+        rows, index = 1 - losses.rows, losses.index if index is None else index
+    else:
+        rows, index = _read_losses(losses)
+    groups = read_groups(sensitive_features)
+    refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
+    beside = (("losses", index), ("sensitive_features", groups.index))
+    refuse_other_index(*beside)
+    weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows), *beside)[0]
+    if weight is not None:
+        refuse_weightless_groups(weight, groups)
+    codes = groups.codes.astype(np.intp)
+    means = _group_means(rows, codes, weight, groups.n_groups)
+    return ErrorParity(float(means.max() - means.min()), means, groups.names, rows, codes, weight)
+
+
+def _group_means(rows: Array, codes: Array, weight: Array | None, n_groups: int) -> Array:
+    weighted = rows if weight is None else rows * weight
+    return np.bincount(codes, weighted, n_groups) / np.bincount(codes, weight, n_groups)
+
+
+def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
+    weight, index = (None, index) if sample_weight is None else _read_weight(sample_weight, len(rows), ("y_true", index))
+    rows.flags.writeable = False
+    return Score(float(rows.mean() if weight is None else np.average(rows, weights=weight)), rows, weight, index)
+
+
+def _read_weight(sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]) -> tuple[Array, Any | None]:
+    column = column_of(sample_weight, what="sample_weight")
+    refuse_lengths(beside[0][0], n_rows, "sample_weight", len(column))
+    index = refuse_other_index(*beside, ("sample_weight", column.index))
+    weight = read_weight(column)
+    refuse_weightless_table(weight)
+    return weight, index
+
+
+def _read_losses(losses: Any) -> tuple[Array, Any | None]:
+    column = column_of(losses, what="losses")
+    matrix, _ = as_matrix(Frame({}, "columns", (column,), np.array(["losses"])), what="losses", wording=_LOSSES)
+    rows = matrix[:, 0].astype(np.float64)
+    missing = np.isnan(rows) | np.ma.getmaskarray(column.native) if np.ma.is_masked(column.native) else np.isnan(rows)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise MissingValueError(f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row)
+    bad = ~((rows >= 0) & (rows <= 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1.",
+            remedy="Divide losses by their largest possible value.",
+            row=row,
+            value=float(rows[row]),
+        )
+    return rows, column.index
+
+
+def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -> tuple[Labels, Array, Any | None]:
+    """Read labels and scores of the same rows, with the columns of both in one order, and their row labels."""
+    found = recognise(scores, what="scores")
+    if isinstance(found, Column):
+        raise ShapeError("The argument scores has one column.", remedy="Pass one column per class.", argument="scores")
+    truth = recognise(y_true, what="y_true")
+    refuse_lengths("y_true", len(truth), "scores", len(found))
+    index = refuse_other_index(("y_true", truth.index), ("scores", found.index))
+    vocabulary = Vocabulary(_classes_of(found, truth, classes))
+    labels = read_known_labels(y_true, vocabulary=vocabulary, soft=_is_soft(truth), normalize=False)
+    matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
+    if distributions:
+        names: dict[str, Any] = {"name_of": lambda k: plain_value(vocabulary.values[k]), "what": "scores", "wording": _SCORES}
+        return labels, checked(matrix, ours=ours, normalize=False, **names), index
+    _refuse_not_finite(matrix)
+    return labels, matrix, index
+
+
+def _is_soft(truth: Column | Frame | Matrix) -> bool:
+    return not isinstance(truth, Column) and len(truth.columns) > 1
+
+
+def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any) -> Array:
+    n_columns = len(found.columns)
+    if classes is not None:
+        listed = column_of(classes, what="classes")
+        codes, vocabulary = read_vocabulary(listed, what="classes")
+        # The vocabulary is sorted; the columns come in the order that the caller says.
+        known = vocabulary.values[codes]
+        if len(vocabulary) < len(known):
+            raise InputError("The argument classes names a class twice.", remedy="Name every class once.", classes=known.tolist())
+        source = "classes names"
+    elif isinstance(found, Frame):
+        return class_names(found, what="scores")
+    elif isinstance(truth, Frame) and _is_soft(truth):
+        known, source = class_names(truth, what="y_true"), "y_true has columns for"
+    elif not isinstance(truth, Column) and _is_soft(truth):
+        known, source = np.arange(len(truth.columns)), "y_true has columns for"
+    else:
+        column = truth if isinstance(truth, Column) else truth.columns[0]  # a table of one column is a column
+        known, source = read_vocabulary(column, what="y_true")[1].values, "y_true holds"
+    if len(known) != n_columns:
+        raise ShapeError(
+            f"The argument scores has {n_columns} columns, but {source} {len(known)} classes.",
+            remedy="Pass classes= with the class of every column, in order.",
+            argument="scores",
+            n_columns=n_columns,
+            n_classes=len(known),
+        )
+    _refuse_other_names(found, known)
+    return known
+
+
+def _refuse_other_names(found: Frame | Matrix, known: Array) -> None:
+    """Raise where both the columns and the caller name the classes, and not alike: one of the two would be silently overruled."""
+    if isinstance(found, Frame) and not all(map(same_class, found.names, known)):
+        place = next(j for j, name in enumerate(found.names) if not same_class(name, known[j]))
+        raise UnseenError(
+            f"Column {place} of scores is named {plain_value(found.names[place])!r}, but classes says {plain_value(known[place])!r}.",
+            remedy="Leave classes away, or name the columns alike.",
+            column=place,
+        )
+
+
+def _refuse_not_finite(matrix: Array) -> None:
+    for block in row_blocks(matrix):
+        fine = np.isfinite(matrix[block])
+        if not fine.all():
+            row, col = (int(place) for place in np.argwhere(~fine)[0])
+            value = float(matrix[block.start + row, col])
+            raise InputError(
+                f"In scores, row {block.start + row} has {value!r} in column {col}, which is not a finite number.",
+                remedy="Correct or drop this row.",
+                row=block.start + row,
+                column=col,
+                value=value,
+            )

@@ -1,0 +1,166 @@
+"""Fair labels as a step of imbalanced-learn's pipeline.
+
+A class with ``fit_resample`` gets its metadata request only if imbalanced-learn was imported before the class was made; that is why it has
+a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from narwhals import dependencies as libraries
+from numpy.typing import ArrayLike
+
+from r2b._labels import FairLabels
+from r2b.errors import ParameterError
+from r2b.models.libraries import require
+from r2b.sklearn.labels import check_same_rows, checked_labels, note_features, publish, without_rows
+from r2b.sklearn.options import seed_of, solve, store
+
+_BaseSampler: Any = require("imblearn", extra="imblearn", needed_by="r2b.models.imblearn").base.BaseSampler
+
+
+class FairRelabeler(_BaseSampler):  # type: ignore[misc]
+    """Give the training rows fair labels; prediction is left alone and needs no sensitive attribute.
+
+    The rows stay, their order stays, and X is handed on as the very object that came in. Labels are those of ``FairLabels.round``: without
+    weights every class count of every group is its fair value rounded up or down. Rows are relabelled and not resampled because
+    a step cannot hand weights on (which ``expand`` needs), because copies of rows say nothing that new labels do not, and because weights
+    or groups that are routed to later steps still belong to the rows they meet there.
+
+    Parameters
+    ----------
+    epsilon, bound, target, families, missing, min_group_size, small_groups, absent
+        What parity means, as for :func:`r2b.debias`.
+    lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
+        How it is reached, as for :func:`r2b.debias`.
+    random_state : int, Generator, RandomState or None
+        Which rows of a group and class are relabelled. The same number gives the same labels.
+
+    Attributes
+    ----------
+    labels_ : FairLabels
+        Prices, status and certificate, without the rows: a stored pipeline holds nobody's group.
+    classes_, groups_, prices_, certificate_, status_, n_iter_
+        As in :class:`r2b.sklearn.R2B`.
+    n_features_in_, feature_names_in_
+        As scikit-learn has them.
+
+    Notes
+    -----
+    In a pipeline scikit-learn's metadata routing must be on. The pipeline then hands ``sensitive_features`` and ``control_features`` to
+    this step by itself, and ``sample_weight`` after ``set_fit_resample_request(sample_weight=True)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from imblearn.pipeline import make_pipeline
+    >>> from sklearn import config_context
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> sex = np.array(["f", "f", "m", "m"] * 50)
+    >>> y = np.where(sex == "f", "low", np.array(["low", "high", "high", "high"] * 50))
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     model = make_pipeline(FairRelabeler(), DecisionTreeClassifier(max_depth=3)).fit(X, y, sensitive_features=sex)
+    >>> model.predict_proba(X).shape
+    (200, 2)
+    >>> relabelled = FairRelabeler().fit_resample(X, y, sensitive_features=sex)[1]
+    >>> [int((relabelled[sex == group] == "high").sum()) for group in ("f", "m")]
+    [50, 50]
+    """
+
+    # The base class has a parameter ``sampling_strategy``: no class is made larger or smaller here.
+    _sampling_type = "bypass"
+    # Attributes are what this step is for: they are asked for without being told to; weights only where told to.
+    __metadata_request__fit_resample = {"sensitive_features": True, "control_features": True}  # noqa: RUF012 - scikit-learn's own convention
+    _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
+
+    def __init__(
+        self,
+        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        *,
+        bound: str = "range",
+        target: Any = None,
+        families: Any = "crossed",
+        missing: str = "error",
+        min_group_size: int = 0,
+        small_groups: str = "error",
+        absent: str = "report",
+        lam: float = 1.0,
+        objective: str = "distance",
+        costs: ArrayLike | None = None,
+        normalize: bool = False,
+        tol: float = 1e-10,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        merge_rows: str = "auto",
+        kernel: str = "auto",
+        threads: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        store(self, locals())
+
+    def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
+        """Find the prices without handing labels out.
+
+        Parameters
+        ----------
+        X, y, **metadata
+            As for ``fit_resample``, by name.
+        """
+        # Metadata without names of their own are not asked for twice: a pipeline calls fit_resample alone, but routes to both.
+        self.fit_resample(X, y, **metadata)
+        return self
+
+    def fit_resample(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None
+    ) -> tuple[Any, Any]:
+        """Give the same rows with fair labels.
+
+        Parameters
+        ----------
+        X : array or frame with N rows
+            Nothing but its shape, its column names and its row labels is looked at.
+        y : array-like of shape (N,) or (N, L)
+            Classes, or probabilities.
+        sensitive_features : array-like of shape (N,) or (N, n_attributes)
+            Not optional; its default only serves an error that says how a pipeline is told to pass it.
+        control_features : array-like of shape (N,) or (N, n_features), optional
+            Parity is asked for within each of their values.
+        sample_weight : array-like of shape (N,), optional
+            Weights under which parity holds, as far as whole rows allow.
+
+        Returns
+        -------
+        X, y
+            X itself; one class per row, as the kind of column that came in.
+
+        Raises
+        ------
+        ParameterError
+            The sensitive attribute did not arrive.
+        InputError
+            The data cannot be used as they are.
+        """
+        if sensitive_features is None:
+            raise ParameterError(
+                "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y.",
+                remedy="Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit.",
+            )
+        column = y.iloc[:, 0] if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else y
+        column = checked_labels(column, type(self).__name__)
+        fair = solve(self, column, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
+        assert fair.dataset is not None
+        check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
+        note_features(self, X)
+        self.labels_: FairLabels = without_rows(fair)
+        publish(self, fair)
+        labels = fair.round(random_state=seed_of(self.random_state))
+        if isinstance(y, list):
+            return X, labels.tolist()
+        return X, labels.to_frame() if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else labels
+
+    def _fit_resample(self, X: Any, y: Any, **params: Any) -> tuple[Any, Any]:
+        # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours does not come here.
+        return self.fit_resample(X, y, **params)

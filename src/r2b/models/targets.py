@@ -1,0 +1,184 @@
+"""Label rows as a learner reads them, a few at a time: a small table and one code per row wherever the labels are classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data.agreement import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.labels import read_labels
+from r2b._data.lanes import parts_of
+from r2b._data.merge import joint_codes
+from r2b._data.vocabulary import Vocabulary, column_of
+from r2b._data.weights import read_weight
+from r2b._labels import FairLabels
+from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
+
+Floats = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_BLOCK_ENTRIES = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class SoftTargets:
+    """A distribution over classes per row, and the weight of the row.
+
+    Attributes
+    ----------
+    vocabulary : Vocabulary
+        The classes, in the order of the columns.
+    table : ndarray of shape (n, L)
+        The distinct rows where the labels are classes; else the matrix itself.
+    codes : ndarray of shape (N,), or None
+        Which row of the table stands for each row; None where the table is the matrix.
+    weight : ndarray of shape (N,), or None
+        None where all rows weigh 1.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m"])
+    >>> targets = SoftTargets.of(fair)
+    >>> targets.rows(slice(0, 2)).round(3)
+    array([[1.   , 0.   ],
+           [0.182, 0.818]])
+    >>> targets.mean().round(3)
+    array([0.455, 0.545])
+    """
+
+    vocabulary: Vocabulary
+    table: Array
+    codes: Array | None = None
+    weight: Floats | None = None
+
+    @classmethod
+    def of(cls, labels: Any, sample_weight: Any = None, like: SoftTargets | None = None) -> SoftTargets:
+        """Read fair labels, a matrix of probabilities, or classes.
+
+        Parameters
+        ----------
+        labels : FairLabels, or array-like of shape (N, L) or (N,)
+        sample_weight : array-like of shape (N,), optional
+            Only beside a matrix or classes: fair labels bring the weights under which their parity holds.
+        like : SoftTargets, optional
+            Labels of other rows whose classes these must have.
+
+        Raises
+        ------
+        RowsUnavailableError
+            The fair labels were loaded from a file and have no rows.
+        ParameterError
+            Weights were given beside fair labels.
+        InputError
+            The matrix, the classes or the weights cannot be used as they are.
+        """
+        targets = cls._of_fair(labels, sample_weight) if isinstance(labels, FairLabels) else cls._of_array(labels, sample_weight, like)
+        if like is not None:
+            _refuse_other_classes(targets, like)
+        return targets
+
+    @classmethod
+    def _of_fair(cls, fair: FairLabels, sample_weight: Any) -> SoftTargets:
+        if sample_weight is not None:
+            raise ParameterError(
+                "sample_weight was given beside fair labels, which have their own.",
+                remedy="Pass it to debias, so that parity holds under the weights that the learner sees.",
+            )
+        data = fair.dataset
+        if data is None:
+            raise RowsUnavailableError(
+                "These fair labels were loaded from a file, which holds no rows.",
+                remedy="Pass the matrix that their transform(y, sensitive_features=...) gives.",
+            )
+        classes = replace(fair.schema.classes, index=data.index)
+        if data.labels.is_soft:
+            # In the precision that the probabilities came in: half the memory for float32.
+            return cls(classes, fair.soft(data.labels.array.dtype), None, data.weight)
+        return cls(classes, fair.channel.reshape(-1, data.n_classes), joint_codes(data), data.weight)
+
+    @classmethod
+    def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
+        read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
+        weight, index = None, read.vocabulary.index
+        if sample_weight is not None:
+            column = column_of(sample_weight, what="sample_weight")
+            refuse_lengths("y", read.n_rows, "sample_weight", len(column))
+            index = refuse_other_index(("y", index), ("sample_weight", column.index))
+            weight = read_weight(column)
+            if not weight.any():
+                raise WeightError("All weights are zero.", remedy="Give at least one row a positive weight.")
+        if like is None:
+            table = read.array if read.codes is None else np.eye(read.n_classes)
+            return cls(replace(read.vocabulary, index=index), table, read.codes, weight)
+        # The classes of the rows trained on, with the row labels of these.
+        known = replace(like.vocabulary, index=index)
+        if read.codes is not None:
+            return cls(known, np.eye(len(known)), known.encode(labels, what="y"), weight)
+        # A matrix without names is only counted.
+        unnamed = read.vocabulary.native is None and np.array_equal(read.vocabulary.values, np.arange(read.n_classes))
+        return cls(known if unnamed and read.n_classes == len(known) else read.vocabulary, read.array, None, weight)
+
+    @property
+    def classes(self) -> Array:
+        """The names of the classes."""
+        return self.vocabulary.values
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, N."""
+        return len(self.table if self.codes is None else self.codes)
+
+    def rows(self, which: slice | Array) -> Array:
+        """Give some rows of the matrix of labels."""
+        return self.table[which] if self.codes is None else self.table[self.codes[which]]
+
+    def weights(self, which: slice | Array) -> Floats | None:
+        """Give the weights of some rows, or None where all weigh 1."""
+        return None if self.weight is None else self.weight[which]
+
+    def parts(self) -> list[slice]:
+        """Cut the rows into parts that are worked on one at a time."""
+        return parts_of(self.n_rows, max(1, _BLOCK_ENTRIES // self.table.shape[1]))
+
+    def mean(self) -> Floats:
+        """Give the weighted mean label: the share of each class."""
+        if self.codes is not None:
+            share = np.bincount(self.codes, self.weight, minlength=len(self.table))
+            total: Floats = share @ self.table / share.sum()
+            return total
+        sums = np.zeros(self.table.shape[1])
+        for part in self.parts():
+            weight = self.weights(part)
+            sums += self.table[part].sum(axis=0, dtype=np.float64) if weight is None else weight @ self.table[part]
+        return sums / (self.n_rows if self.weight is None else self.weight.sum())
+
+
+def _refuse_other_classes(targets: SoftTargets, trained: SoftTargets) -> None:
+    if np.array_equal(targets.classes, trained.classes):
+        return
+    raise ShapeError(
+        f"The {len(targets.classes)} classes {_few(targets)} are not the {len(trained.classes)} trained on, {_few(trained)}.",
+        remedy="Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows.",
+        classes=targets.classes.tolist(),
+        trained=trained.classes.tolist(),
+    )
+
+
+def _few(targets: SoftTargets) -> str:
+    names = targets.classes.tolist()
+    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+
+
+def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
+    """Raise where features and labels do not speak of the same rows.
+
+    Examples
+    --------
+    >>> refuse_other_rows(np.zeros((3, 1)), SoftTargets.of(["a", "b", "a"]))
+    """
+    refuse_lengths("X", int(X.shape[0]) if hasattr(X, "shape") else len(X), "y", targets.n_rows)
+    refuse_other_index(("X", row_labels(X)), ("y", targets.vocabulary.index))

@@ -1,8 +1,0 @@
-"""The answer with its evidence: prices, status, certificate, every form in which labels may leave, and a file to keep it in."""
-
-from r2b.solution.changes import Change, ConstraintCost
-from r2b.solution.labels import FairLabels
-from r2b.solution.means import means_by_cell
-from r2b.solution.storage import load
-
-__all__ = ["Change", "ConstraintCost", "FairLabels", "load", "means_by_cell"]

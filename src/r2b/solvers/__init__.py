@@ -1,6 +1,0 @@
-"""Problems to prices: solvers are settings, one driver loop decides when to stop."""
-
-from r2b.solvers.driver import TOLERANCE, Limits, Outcome, Progress, Stage, Status, final_status, run
-from r2b.solvers.plan import solve
-
-__all__ = ["TOLERANCE", "Limits", "Outcome", "Progress", "Stage", "Status", "final_status", "run", "solve"]
