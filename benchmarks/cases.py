@@ -16,7 +16,7 @@ from measure import MB, in_own_process, minima, phases
 
 import r2b
 from r2b._data import read
-from r2b._data.lanes import in_order, parts_of
+from r2b._data.compute import in_order, parts_of
 from r2b._data.merge import merge
 from r2b._solve.oracle import MemoryOracle
 from r2b.datasets import load_adult

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.tables import MISSING, cell, chosen, markdown
-from r2b._data.lanes import one_blas_thread
+from r2b._data.compute import one_blas_thread
 from r2b.methods import R2B, Exact, LabelMethod
 from r2b.metrics import demographic_parity
 

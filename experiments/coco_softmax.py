@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.lanes import one_blas_thread
+from r2b._data.compute import one_blas_thread
 
 Floats = NDArray[np.float64]
 

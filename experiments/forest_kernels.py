@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.compile import compiled
+from r2b._data.compute import compiled
 
 Array = NDArray[Any]
 

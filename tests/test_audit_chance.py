@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 import r2b
 from r2b._audit import Audit, audit
-from r2b._audit.chance import Draws
-from r2b._audit.continuous import explained_of_sums
-from r2b._audit.resampling import FamilyRows, Kinds, ranges
+from r2b._audit.measure import explained_of_sums
+from r2b._audit.resampling import Draws, FamilyRows, Kinds, ranges
 from r2b._data import read
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation

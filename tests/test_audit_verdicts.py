@@ -15,7 +15,7 @@ from scipy import stats
 
 import r2b
 from r2b._audit import audit
-from r2b._audit.chance import critical, p_value
+from r2b._audit.resampling import critical, p_value
 from r2b.errors import LengthError, MissingValueError, ParameterError, RowLabelError
 from r2b.metrics.binomial import beta_quantile, difference_bounds, largest_difference, variance_of_means
 from r2b.metrics.chance import format_p_value

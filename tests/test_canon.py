@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b._constraints.parity.canon import centred, within_reach
-from r2b._solve.oracle.simplex import project
+from r2b._constraints.parity.constraint import centred, within_reach
+from r2b._solve.oracle.plain import project
 
 
 def solved(n_groups: int, epsilon: float, seed: int) -> r2b.FairLabels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from r2b._data.compile import compiled, compiled_kernel
+from r2b._data.compute import compiled, compiled_kernel
 
 
 def added(values):

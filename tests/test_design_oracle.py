@@ -13,7 +13,7 @@ import r2b
 from r2b._constraints.families import Request
 from r2b._constraints.parity import Member, Parity, RangeBound
 from r2b._data import mixtures, read
-from r2b._data.integers import compact_integers
+from r2b._data.arrays import compact_integers
 from r2b._data.merge import Rows, merge
 from r2b._labels import task as jobs
 from r2b._labels.task import Job, Settings

@@ -8,7 +8,7 @@ import pytest
 from cli_calls import Shell
 
 import r2b
-from r2b._constraints.parity.epsilon import epsilon_per_class
+from r2b._constraints.parity.bounds import epsilon_per_class
 from r2b.app.choice import Choice
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown

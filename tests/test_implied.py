@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
-from r2b._audit.opening import job_of
+from r2b._audit.tradeoff import job_of
 from r2b._constraints.parity import OverallBound, RangeBound, RatioBound, TargetBound, without_implied
 from r2b._constraints.parity.implied import _tighter
 

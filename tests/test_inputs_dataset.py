@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from r2b._data import Schema, read
-from r2b._data.integers import cross
+from r2b._data.arrays import cross
 from r2b.errors import (
     EmptyError,
     FileFormatError,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from r2b._data.integers import BLOCK_ROWS, WIDEST_SPAN, compact_integers, first_rows, smallest_unsigned
+from r2b._data.arrays import BLOCK_ROWS, WIDEST_SPAN, compact_integers, first_rows, smallest_unsigned
 
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i2", ">i8", ">u4"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from r2b._data import text
-from r2b._data.text import encode_text
+from r2b._data import arrays as text
+from r2b._data.arrays import encode_text
 
 LETTERS = np.array(list("abcdeéü✓ z"))
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from r2b._data.lanes import one_blas_thread
+from r2b._data.compute import one_blas_thread
 
 
 def threads():

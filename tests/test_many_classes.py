@@ -16,9 +16,8 @@ from r2b._constraints.parity import OverallBound, Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._labels.task import Job, Settings
-from r2b._solve.certificate import certify
+from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle, oracle_of
-from r2b._solve.problem import Problem
 from r2b._solve.solvers import Limits, Stage, Status, plan, run, solve
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.thresholds import Thresholds

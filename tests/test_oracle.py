@@ -11,7 +11,7 @@ from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.oracle import MemoryOracle, plain
 from r2b._solve.oracle.blocks import choose_kernel
-from r2b._solve.oracle.simplex import project, thresholds
+from r2b._solve.oracle.plain import project, thresholds
 from r2b._solve.oracle.thinning import thin
 from r2b.errors import MissingExtraError, ParameterError
 

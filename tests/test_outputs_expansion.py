@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2b._labels.forms import expansion
-from r2b._labels.forms.expansion import expand_index, expand_rows
+from r2b._labels.forms import sampling as expansion
+from r2b._labels.forms.sampling import expand_index, expand_rows
 from r2b.errors import LengthError, ParameterError, ProbabilityError, R2BError, ShapeError, WeightError
 
 

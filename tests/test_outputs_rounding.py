@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 import r2b._labels.forms
 from r2b._labels.forms import forest, rounding
-from r2b._labels.forms.counted import handed_out
 from r2b._labels.forms.keyed import SeededStream, draws_of, entry_uniforms, row_numbers
-from r2b._labels.forms.rounding import round_rows, round_table
+from r2b._labels.forms.rounding import handed_out, round_rows, round_table
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, R2BError, ShapeError, WeightError
 
 KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scale_cases import cases
 
 import r2b
-from r2b._data.sums import as_float, exact_sums
-from r2b._labels.forms import counted as counting
-from r2b._labels.forms.counted import Search, picked, whole_counts
+from r2b._data.arrays import as_float, exact_sums
+from r2b._labels.forms import rounding as counting
 from r2b._labels.forms.keyed import BITS, draws_of, key_words, row_numbers, uniforms_of
+from r2b._labels.forms.rounding import Search, picked, whole_counts
 from r2b._solve.oracle import blocks
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix

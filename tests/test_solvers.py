@@ -12,9 +12,8 @@ import r2b
 from r2b._constraints.parity import Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.certificate import certify
+from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import MemoryOracle
-from r2b._solve.problem import Problem
 from r2b._solve.solvers import Limits, Stage, Status, run, solve
 from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton

@@ -14,11 +14,10 @@ import r2b
 from r2b._constraints.parity import Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.problem import Problem
+from r2b._solve.certificate import Problem
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.driver import Stage, run
-from r2b._solve.solvers.interior import Interior
-from r2b._solve.solvers.interior_small import SmallInterior, is_small
+from r2b._solve.solvers.interior import Interior, SmallInterior, is_small
 
 
 def test_rounding_of_large_prices_proves_nothing_impossible():
@@ -70,8 +69,8 @@ def test_small_problems_take_short_cuts_to_the_same_answer(seed, monkeypatch):
     short = r2b.debias(y, **options)
     monkeypatch.setattr("r2b._solve.solvers.plan._LOOK", 0.0)
     monkeypatch.setattr("r2b._constraints.parity.bands._FEW_GROUPS", 0)
-    monkeypatch.setattr("r2b._solve.solvers.rows._FEW", 0)
-    monkeypatch.setattr("r2b._solve.solvers.interior_small._SMALL", 0)
+    monkeypatch.setattr("r2b._solve.solvers.central._FEW", 0)
+    monkeypatch.setattr("r2b._solve.solvers.interior._SMALL", 0)
     long = r2b.debias(y, **options)
     assert short.status.ok and long.status.ok and len(short.history) <= len(long.history)
     np.testing.assert_allclose(short.soft_labels, long.soft_labels, atol=1e-8)

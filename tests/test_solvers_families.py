@@ -13,15 +13,14 @@ from problems import lumpy_rows, spread_weights, tied_rows
 from r2b._constraints.parity import Bound, Member, MomentBound, OverallBound, Parity, RangeBound, RatioBound, TargetBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.certificate import Certificate, certify
+from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import MemoryOracle
-from r2b._solve.problem import Problem
 from r2b._solve.solvers import Limits, Outcome, Stage, run, solve
-from r2b._solve.solvers.elimination import fold
 from r2b._solve.solvers.general import GeneralInterior
 from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import _STARTS, _by_interior
+from r2b._solve.solvers.systems import fold
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
 DESIGNS = ("margins", "crossings", "both", "strata", "twice", "memberships", "moments", "margins and moments")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
-from r2b._audit.opening import job_of
+from r2b._audit.tradeoff import job_of
 from r2b._constraints.parity import (
     Member,
     MomentBound,
@@ -27,7 +27,7 @@ from r2b._constraints.parity import (
     proves_infeasible,
     surely_feasible,
 )
-from r2b._data.lanes import in_order, parts_of, workers
+from r2b._data.compute import in_order, parts_of, workers
 from r2b._solve.certificate import PROVEN
 from r2b._solve.solvers import Limits, Outcome, Stage, Status, final_status, run
 

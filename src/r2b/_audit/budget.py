@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit.opening import job_of
-from r2b._audit.tradeoff import fair_as_they_are
+from r2b._audit.tradeoff import fair_as_they_are, job_of
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._labels import FairLabels
 from r2b._labels.task import Job

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from r2b._audit.differences import SAME, SMALL, Chance, Difference, RankedGroup
 from r2b._constraints.families import Absent
-from r2b._constraints.parity.epsilon import refuse_percentages
+from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data.vocabulary import plain_value
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import Interval

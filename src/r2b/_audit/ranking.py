@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit.chance import FEWEST, chance_of, critical, p_value
 from r2b._audit.differences import SAME, RankedGroup
 from r2b._audit.facts import FamilyAudit
+from r2b._audit.resampling import FEWEST, chance_of, critical, p_value
 from r2b._data.vocabulary import plain_value
 
 Floats = NDArray[np.float64]

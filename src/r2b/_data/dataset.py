@@ -8,10 +8,10 @@ from typing import Any
 
 from r2b._data import groups as grouping
 from r2b._data import labels as labelling
-from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.arrays import Array
+from r2b._data.arrival import refuse_lengths, refuse_other_index
 from r2b._data.attributes import CONTROL, SENSITIVE, ContinuousSettings, placed
 from r2b._data.groups import Groups, read_groups, read_known_cells
-from r2b._data.integers import Array
 from r2b._data.labels import Labels, read_known_labels, read_labels
 from r2b._data.layout import AnyVocabulary, Layout, layout_from_json, layout_to_json
 from r2b._data.vocabulary import Vocabulary, column_of

@@ -12,13 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.agreement import refuse_lengths, refuse_other_index
-from r2b._data.arrival import Column
-from r2b._data.attributes import CATEGORICAL, CONTINUOUS, CONTROL, MEMBERSHIP, SENSITIVE, UNNAMED, Attribute, attributes_of
-from r2b._data.continuous import read_continuous, read_known_continuous
-from r2b._data.integers import Array, cross, smallest_unsigned
+from r2b._data.arrays import Array, cross, smallest_unsigned
+from r2b._data.arrival import Column, refuse_lengths, refuse_other_index
+from r2b._data.attributes import (
+    CATEGORICAL,
+    CONTINUOUS,
+    CONTROL,
+    MEMBERSHIP,
+    SENSITIVE,
+    UNNAMED,
+    Attribute,
+    attributes_of,
+    read_continuous,
+    read_known_continuous,
+)
+from r2b._data.factorize import refuse_other_choice
 from r2b._data.layout import MISSING_NAME, AnyVocabulary, Layout
-from r2b._data.missing import refuse_other_choice
 from r2b._data.mixtures import Mixtures, read_mixtures
 from r2b._data.vocabulary import Vocabulary, plain_value, read_vocabulary
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError

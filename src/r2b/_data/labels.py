@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.arrival import Column, Frame, Matrix, recognise
-from r2b._data.integers import Array
 from r2b._data.objects import is_missing, type_word
 from r2b._data.probabilities import as_matrix, checked
 from r2b._data.vocabulary import Vocabulary, build_native, key_of, plain_value, read_vocabulary

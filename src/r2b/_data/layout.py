@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.attributes import CATEGORICAL, CONTINUOUS, KINDS, MEMBERSHIP, ContinuousSettings
-from r2b._data.integers import Array
 from r2b._data.mixtures import Mixtures
 from r2b._data.vocabulary import Vocabulary, plain_value
 

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups
+from r2b._data.arrays import BLOCK_ROWS, exact_bincount, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.integers import BLOCK_ROWS, smallest_unsigned
 from r2b._data.labels import Labels
 from r2b._data.probabilities import row_blocks
-from r2b._data.sums import exact_bincount
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array, smallest_unsigned
 from r2b._data.arrival import Frame, Matrix
 from r2b._data.attributes import Attribute
-from r2b._data.integers import Array, smallest_unsigned
 from r2b._data.probabilities import Wording, as_matrix, checked
 from r2b.errors import ParameterError, ShapeError, UnseenError
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.arrival import Column, Frame, Matrix
-from r2b._data.integers import Array
 from r2b._data.objects import complex_error, is_missing
 from r2b.errors import InputError, ProbabilityError
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
+from narwhals import dependencies as libraries
 from numpy.typing import NDArray
 
-from r2b._data.lanes import parts_of
+from r2b._data import Dataset
+from r2b._data.compute import parts_of
+
+if TYPE_CHECKING:
+    from r2b._labels.labels import FairLabels
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -222,3 +228,46 @@ def dearest_constraints(
             names = _named(groups, int(group)), _named(classes, int(label))
             found.append(ConstraintCost(family, *names, float(prices[group, label]), float(rate[group, label])))
     return found
+
+
+def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
+    """Give the means of fair labels over the cells of a table, which may be others than they were made for."""
+    sums, total, start = np.zeros((data.n_groups, data.n_classes)), np.zeros(data.n_groups), 0
+    for block in fair.iter_soft(max(1, _PART // data.n_classes)):
+        part = slice(start, start + len(block))
+        weight = np.ones(len(block)) if data.weight is None else data.weight[part]
+        np.add.at(sums, data.groups.codes[part], block * weight[:, None])
+        np.add.at(total, data.groups.codes[part], weight)
+        start += len(block)
+    means: Floats = sums / np.where(total > 0, total, 1.0)[:, None]
+    return means
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def take_rows(X: Any, index: Array) -> Any:
+    """Take rows by number, as the kind of table that came in; without one, give the numbers.
+
+    Examples
+    --------
+    >>> take_rows(np.array([[1, 2], [3, 4]]), np.array([1, 1, 0]))
+    array([[3, 4],
+           [3, 4],
+           [1, 2]])
+    """
+    if X is None:
+        return index
+    frame = nw.from_native(X, eager_only=True, pass_through=True, allow_series=True)
+    if isinstance(frame, (nw.DataFrame, nw.Series)):
+        return nw.to_native(frame[index])
+    return X[index] if hasattr(X, "__array__") or hasattr(X, "tocsr") else [X[i] for i in index]
+
+
+def with_row_labels(labels: Any, taken: Any, row_labels: Any, index: Array) -> Any:
+    """Give a pandas column of labels the row labels of its features: pandas joins by them, not by position."""
+    if not libraries.is_pandas_series(labels):
+        return labels
+    if libraries.is_pandas_dataframe(taken) or libraries.is_pandas_series(taken):
+        return labels.set_axis(taken.index)
+    return labels if row_labels is None else labels.set_axis(row_labels[index])

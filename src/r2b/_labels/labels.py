@@ -14,18 +14,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from r2b._constraints.families import Families
 from r2b._data import Dataset, Schema
-from r2b._data.agreement import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.arrival import Column, recognise
+from r2b._data.arrival import Column, recognise, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.compute import seed_of
 from r2b._data.labels import read_known_labels
 from r2b._data.layout import Layout
 from r2b._data.merge import cell_sums, class_weights
-from r2b._data.seeds import seed_of
-from r2b._labels.alignment import take_rows, with_row_labels
-from r2b._labels.changes import Change, ConstraintCost, dearest_constraints, heaviest_flows
-from r2b._labels.draws import row_draws
+from r2b._labels.changes import Change, ConstraintCost, dearest_constraints, heaviest_flows, take_rows, with_row_labels
+from r2b._labels.forms.keyed import row_draws
 from r2b._labels.realised import Realised, realised, rounding_bound
-from r2b._labels.response import Response
-from r2b._labels.rows import FairRows
+from r2b._labels.rows import FairRows, Response
 from r2b._labels.text import account
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status

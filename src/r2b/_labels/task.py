@@ -17,14 +17,13 @@ from r2b._constraints.families.request import is_a, one_of
 from r2b._constraints.parity import Parity, TargetBound, without_implied
 from r2b._data import Dataset, Groups, Schema, read
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.costs import read_costs
-from r2b._data.lanes import workers
+from r2b._data.compute import workers
 from r2b._data.merge import Extent, MergeChoice, Rows, merge
+from r2b._data.weights import read_costs
 from r2b._labels import FairLabels, means_by_cell
-from r2b._solve.certificate import Certificate, certify
+from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of
 from r2b._solve.oracle.blocks import KernelChoice
-from r2b._solve.problem import Problem
 from r2b._solve.solvers import TOLERANCE, Limits, Outcome, Progress, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError

@@ -11,6 +11,7 @@ No projection and no solver is needed to check it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +19,64 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity import Member, MomentBound
+from r2b._constraints.parity import Member, MomentBound, Parity
+from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._solve.oracle import AnyOracle, group_means, inspected
-from r2b._solve.problem import Problem
+from r2b.errors import ParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i>)`` over rows x_i of the simplex in ``parity``.
+
+    ``lam = 1`` is the squared distance to the labels, ``lam = 0`` agreement alone. Values are per unit of weight throughout, so they do
+    not grow with the table.
+
+    Attributes
+    ----------
+    rows : Rows or Extent
+        The rows themselves where they are in memory.
+    parity : Parity
+    lam : float
+    dearest : float
+        The most that any label of a row can cost beyond its size; 0 for labels as they are, more where changes have costs.
+    """
+
+    rows: Rows | Extent
+    parity: Parity
+    lam: float = 1.0
+    dearest: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf):
+            raise ParameterError(
+                f"lam is {self.lam!r}.",
+                remedy="It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance.",
+                lam=self.lam,
+            )
+
+    @property
+    def reach(self) -> float:
+        """The largest difference of prices that any row can tell: what two classes are worth to it, and lambda."""
+        return max(1.0, self.dearest) + self.lam
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups, over all families."""
+        return self.parity.n_groups
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes, L."""
+        return self.rows.n_classes
+
+    @property
+    def at_hand(self) -> Rows:
+        """The rows, for solvers that keep copies of them; only where they are in memory."""
+        assert isinstance(self.rows, Rows), "these rows live elsewhere"
+        return self.rows
+
 
 Floats = NDArray[np.float64]
 

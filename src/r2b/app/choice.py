@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any, cast, get_args
 
 from r2b._constraints.families import BoundName, FamilyChoice, Request
-from r2b._constraints.families.bounds import LARGEST
-from r2b._constraints.parity.epsilon import refuse_percentages
+from r2b._constraints.families.request import LARGEST
+from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._files import Table
 from r2b._files.delimited import DelimitedTable
 from r2b._files.plain import as_numbers

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b._audit.opening import job_of
+from r2b._audit.tradeoff import job_of
 from r2b._constraints.parity import Parity
 from r2b._data.labels import Labels
 from r2b._data.merge import cell_sums

@@ -13,7 +13,7 @@ from typing import Any
 
 import r2b
 from r2b import FairLabels
-from r2b._audit.opening import KNOWN_OPTIONS
+from r2b._audit.tradeoff import KNOWN_OPTIONS
 from r2b._files.plain import as_text
 from r2b._labels.storage import content_of
 from r2b.cli.labelling import FORMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from r2b._audit.opening import request_and_settings
+from r2b._audit.tradeoff import request_and_settings
 from r2b._constraints.families import Request
 from r2b._files import Landing
 from r2b._labels.realised import Realised

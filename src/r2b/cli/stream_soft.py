@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b._audit.opening import request_and_settings
+from r2b._audit.tradeoff import request_and_settings
 from r2b._constraints.families import Families
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from r2b._data.lanes import cores
+from r2b._data.compute import cores
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import Sums, Task
 from r2b.engines.batch import Batch

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset
+from r2b._data.compute import seed_of
 from r2b._data.merge import class_weights
-from r2b._data.seeds import seed_of
 from r2b._labels import FairLabels
 from r2b._labels.changes import Change, heaviest_flows
-from r2b._labels.forms.counted import Search, whole_counts
+from r2b._labels.forms.rounding import Search, whole_counts
 from r2b._labels.forms.turns import Turns
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rows import FairRows

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.lanes import parts_of
+from r2b._data.compute import parts_of
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, plain_type
 from r2b.engines.tally import Counter, encoded_column

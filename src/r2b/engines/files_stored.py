@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from r2b._data.lanes import cores
+from r2b._data.compute import cores
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch
 from r2b.engines.files_listing import Part

@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset
-from r2b._data.integers import smallest_unsigned
+from r2b._data.arrays import smallest_unsigned
 from r2b._data.labels import Labels
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.plain import as_text
-from r2b._labels.forms.counted import Found, Search, picked
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
-from r2b._labels.forms.rounding import round_rows
-from r2b._labels.response import Response
-from r2b._labels.rows import FairRows
+from r2b._labels.forms.rounding import Found, Search, picked, round_rows
+from r2b._labels.rows import FairRows, Response
 from r2b.engines.batch import Batch, plain_type, taken
 from r2b.engines.decode import Decode
 from r2b.errors import ParameterError
@@ -59,7 +57,7 @@ class Relabel:
     random_state : int
         For "round" and "sample".
     borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
-        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b._labels.forms.counted`.
+        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b._labels.forms.rounding`.
     decided : ndarray of shape (n_rows,), optional
         For "round" of other rows that have an order: their classes, decided one after the other. Where rows have none, those of each batch
         are rounded together.

@@ -14,9 +14,9 @@ from r2b._constraints.families.request import is_a
 from r2b._data import Groups, Schema
 from r2b._data.merge import Extent, Rows
 from r2b._labels.task import Settings, Solvable
+from r2b._solve.certificate import Problem
 from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle
 from r2b._solve.oracle.blocks import KernelChoice, LabelSums, Sums, added
-from r2b._solve.problem import Problem
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b.errors import ParameterError
 

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
 from r2b._audit.measure import audit_dataset, settled
-from r2b._audit.opening import request_and_settings
-from r2b._audit.tradeoff import Frontier, path_of, solved_along
+from r2b._audit.tradeoff import Frontier, path_of, request_and_settings, solved_along
 from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target

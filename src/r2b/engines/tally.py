@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups
+from r2b._data.arrays import as_float, exact_sums
 from r2b._data.dataset import assemble
 from r2b._data.groups import read_groups
-from r2b._data.sums import as_float, exact_sums
 from r2b._data.weights import refuse_weightless_table
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, plain_type, same_values, taken

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset, Schema, read
-from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.arrival import refuse_lengths, refuse_other_index
 from r2b._data.groups import WHAT as GROUPS
 from r2b._data.groups import Groups
 from r2b._data.merge import Rows, merge

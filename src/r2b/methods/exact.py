@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from r2b._constraints.parity import Parity, RangeBound
 from r2b._data.merge import Rows
+from r2b._solve.certificate import Problem
 from r2b._solve.oracle import MemoryOracle, respond
-from r2b._solve.problem import Problem
 from r2b._solve.solvers import Limits, Status, solve
 from r2b.errors import NotSolvedWarning
 from r2b.methods.base import Array, Floats, LabelMethod

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from r2b._constraints.parity import RangeBound
-from r2b._constraints.parity.epsilon import refuse_percentages
+from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data.merge import Rows
 from r2b.errors import LengthError, ParameterError, ProbabilityError, WeightError
 from r2b.methods.base import LabelMethod

@@ -12,8 +12,7 @@ import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b._data.agreement import refuse_lengths, refuse_other_index
-from r2b._data.arrival import Column, Frame, Matrix, recognise
+from r2b._data.arrival import Column, Frame, Matrix, recognise, refuse_lengths, refuse_other_index
 from r2b._data.groups import WHAT as GROUPS
 from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b._data.objects import family_of, is_missing

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._constraints.parity import RangeBound
-from r2b._data.agreement import refuse_lengths, refuse_other_index
-from r2b._data.arrival import Frame
+from r2b._data.arrival import Frame, refuse_lengths, refuse_other_index
 from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b._data.merge import Rows
 from r2b._data.probabilities import Wording, as_matrix

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
+from r2b._data.compute import generator
 from r2b._data.dataset import Dataset, assemble
-from r2b._data.integers import Array
 from r2b._data.merge import class_weights
-from r2b._data.seeds import generator
 from r2b.errors import ParameterError
 from r2b.metrics.demographic import means_of, parity_of_means
 from r2b.metrics.intervals import group_sizes

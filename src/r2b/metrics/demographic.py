@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.dataset import Dataset, assemble
-from r2b._data.integers import Array
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
 from r2b._data.vocabulary import plain_value

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b._data.agreement import refuse_lengths, refuse_other_index
+from r2b._data.arrays import Array
+from r2b._data.arrival import refuse_lengths, refuse_other_index
+from r2b._data.attributes import read_continuous
 from r2b._data.basis import Basis, Choice, fit_basis
-from r2b._data.continuous import read_continuous
 from r2b._data.dataset import Dataset
 from r2b._data.groups import Groups
-from r2b._data.integers import Array
 from r2b._data.labels import WHAT as LABELS
 from r2b._data.labels import read_labels
 from r2b._data.vocabulary import column_of, plain_value

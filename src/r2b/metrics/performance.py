@@ -8,10 +8,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b._data.agreement import refuse_lengths, refuse_other_index
-from r2b._data.arrival import Column, Frame, Matrix, recognise
+from r2b._data.arrays import Array
+from r2b._data.arrival import Column, Frame, Matrix, recognise, refuse_lengths, refuse_other_index
 from r2b._data.groups import read_groups
-from r2b._data.integers import Array
 from r2b._data.labels import Labels, class_names, read_known_labels, same_class
 from r2b._data.probabilities import Wording, as_matrix, checked, row_blocks
 from r2b._data.vocabulary import Vocabulary, column_of, plain_value, read_vocabulary

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.agreement import refuse_other_index
-from r2b._data.arrival import Column, recognise
+from r2b._data.arrays import Array
+from r2b._data.arrival import Column, recognise, refuse_other_index
 from r2b._data.dataset import assemble
-from r2b._data.integers import Array
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.chance import SamplingLevel, sampling_level
 from r2b.metrics.demographic import means_of, parity_of_means

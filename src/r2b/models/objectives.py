@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.lanes import in_order
+from r2b._data.compute import in_order
 from r2b.errors import ParameterError
 from r2b.models.targets import SoftTargets
 

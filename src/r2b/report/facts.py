@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._audit import Audit, Frontier, audit
-from r2b._audit.opening import job_of
-from r2b._audit.tradeoff import fair_as_they_are, solved_along
+from r2b._audit.tradeoff import fair_as_they_are, job_of, solved_along
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
 from r2b._data.labels import read_labels

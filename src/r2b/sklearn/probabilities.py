@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_regressor
 
-from r2b._solve.oracle.simplex import project
+from r2b._solve.oracle.plain import project
 from r2b.errors import InputError, ShapeError
 from r2b.sklearn.strategies import Array
 

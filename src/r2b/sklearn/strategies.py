@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from r2b._labels import FairLabels
-from r2b._labels.alignment import take_rows
+from r2b._labels.changes import take_rows
 from r2b.sklearn.labels import class_order, n_rows_of, weight_column
 from r2b.sklearn.learners import Choice, Strategy, choose
 

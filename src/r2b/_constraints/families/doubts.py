@@ -19,8 +19,7 @@ from r2b._constraints.parity import TargetBound
 from r2b._data import Schema
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.groups import Groups
-from r2b._data.names import written
-from r2b._data.vocabulary import plain_value
+from r2b._data.vocabulary import plain_value, written
 from r2b.errors import DataWarning
 
 FEWEST = 10

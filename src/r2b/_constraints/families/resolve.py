@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.families.bounds import bound_of, moment_bound_of, refuse_contradiction
 from r2b._constraints.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum, crossings_of
-from r2b._constraints.families.request import Family, Request, families_of
+from r2b._constraints.families.request import Family, Request, bound_of, families_of, moment_bound_of, refuse_contradiction
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
 from r2b._data.basis import fit_basis
 from r2b._data.groups import Groups

@@ -3,13 +3,10 @@
 This room knows means, weights and prices of groups and cells; it never sees a row.
 """
 
-from r2b._constraints.parity.bands import OverallBound, RangeBound
-from r2b._constraints.parity.bounds import Bound, Projected, Sides
-from r2b._constraints.parity.constraint import Member, Parity
-from r2b._constraints.parity.feasible import proves_infeasible, surely_feasible
+from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
+from r2b._constraints.parity.bounds import Bound, MomentBound, Projected, Sides, TargetBound
+from r2b._constraints.parity.constraint import Member, Parity, proves_infeasible, surely_feasible
 from r2b._constraints.parity.implied import Slim, without_implied
-from r2b._constraints.parity.ratio import RatioBound
-from r2b._constraints.parity.target import MomentBound, TargetBound
 
 __all__ = [
     "Bound",

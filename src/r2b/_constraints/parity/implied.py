@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity.bands import OverallBound, RangeBound
-from r2b._constraints.parity.bounds import Bound
+from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
+from r2b._constraints.parity.bounds import Bound, MomentBound, TargetBound
 from r2b._constraints.parity.constraint import Member, Parity
-from r2b._constraints.parity.ratio import RatioBound
-from r2b._constraints.parity.target import MomentBound, TargetBound
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.intp]

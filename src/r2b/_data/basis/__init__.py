@@ -4,6 +4,6 @@ Bounded are the moments ``sum_i w_i b_j(s_i) x_ik / sum_i w_i``. This room knows
 """
 
 from r2b._data.basis.fitted import Basis, Choice, fit_basis
-from r2b._data.basis.values import numeric_values
+from r2b._data.basis.functions import numeric_values
 
 __all__ = ["Basis", "Choice", "fit_basis", "numeric_values"]

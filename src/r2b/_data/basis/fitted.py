@@ -10,9 +10,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.basis.functions import Function, functions_of, names_of, outcomes, refuse_batchwise
-from r2b._data.basis.splines import knots_of, natural_splines
-from r2b._data.basis.values import Floats, distribution, named, numeric_values
+from r2b._data.basis.functions import (
+    Floats,
+    Function,
+    distribution,
+    functions_of,
+    knots_of,
+    named,
+    names_of,
+    natural_splines,
+    numeric_values,
+    outcomes,
+    refuse_batchwise,
+)
 from r2b.errors import FileFormatError, InputError, ParameterError
 
 Choice = Literal["linear", "spline"] | Function | Sequence[Function]

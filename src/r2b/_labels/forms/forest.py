@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.compile import compiled
+from r2b._data.compute import compiled
 
 # Arrays when compiled, lists of Python numbers when interpreted (four times as fast as arrays there); same numbers, same results.
 Vector = Any

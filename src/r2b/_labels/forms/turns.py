@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.integers import smallest_unsigned
-from r2b._data.lanes import parts_of
+from r2b._data.arrays import smallest_unsigned
+from r2b._data.compute import parts_of
 from r2b._labels.forms.keyed import SeededStream
 from r2b._labels.forms.rounding import RowRounder
 from r2b._labels.forms.sampling import block_length

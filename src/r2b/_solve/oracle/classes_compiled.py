@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.compile import compiled
+from r2b._data.compute import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.compile import compiled, compiled_kernel
+from r2b._data.compute import compiled, compiled_kernel
 from r2b._solve.oracle.kernel_loops import vector_loops
 from r2b._solve.oracle.kernel_vectors import WIDTH
 

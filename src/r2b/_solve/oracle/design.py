@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
-from r2b._data.lanes import cores, in_order, one_blas_thread, parts_of
+from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import plain
 from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel

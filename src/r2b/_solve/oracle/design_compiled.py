@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.compile import compiled
+from r2b._data.compute import compiled
 from r2b._solve.oracle.compiled import TILE, fixed, in_chunks, pieces, settle_tile
-from r2b._solve.oracle.kernel_design import design_loops
+from r2b._solve.oracle.kernel_loops import design_loops
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

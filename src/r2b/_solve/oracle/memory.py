@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.lanes import cores, in_order, parts_of
+from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
-from r2b._solve.oracle import plain
-from r2b._solve.oracle.blocks import Block, BlockOracle, Inspect, KernelChoice, Sums, Task, choose_kernel
-from r2b._solve.oracle.protocol import Floats, Inspection, Oracle
+from r2b._solve.oracle import classes_plain, plain
+from r2b._solve.oracle.blocks import Block, BlockOracle, Inspect, KernelChoice, Sums, Task, added, choose_kernel
+from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection, Oracle
 from r2b._solve.oracle.thinning import Corrected, thin
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -122,3 +123,223 @@ class MemoryOracle(BlockOracle):
         if self.truth is not None:  # the means are those of other labels
             return small, large
         return Corrected(small, self.label_means() - small.label_means(), self.rows.group_weight / self.total_weight), large
+
+
+Whole = NDArray[np.int64]
+
+MANY_ENTRIES = 1 << 17  # of merged rows, from where on their structure saves more than loading its kernels costs
+_WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
+_BLOCK_ENTRIES = 1 << 18  # of rows that are looked at together
+
+
+@dataclass(frozen=True, eq=False)
+class Supports:
+    """Which classes the row of each class gives to, in every cell, and the curvature of the means that follows from it.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_cells, n_classes)
+        The classes of each cell, dearest first; a place in it is a rank.
+    size, own : ndarray of the same shape
+        By rank: the row's support is the first ``size`` ranks, and its own where ``own`` is 1.
+    weight : ndarray of the same shape
+        By rank, as a share of the cell.
+    lam : float
+    kernel : module
+    """
+
+    order: Whole
+    size: Whole
+    own: Floats
+    weight: Floats
+    lam: float
+    kernel: ModuleType
+
+    @cached_property
+    def _reach(self) -> Floats:
+        reach: Floats = self.kernel.reached(self.size, self.weight)
+        return reach
+
+    def product(self, d: Floats) -> Floats:
+        """Multiply the curvature of each cell, minus the derivative of its means by its shifts, by a vector."""
+        changed: Floats = self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach) / self.lam
+        return changed
+
+    def averages(self, d: Floats) -> Floats:
+        """Give the mean of d over the support of the row of each class."""
+        means: Floats = self.kernel.averages(d, self.order, self.size, self.own)
+        return means
+
+    def spread(self, amount: Floats) -> Floats:
+        """Share an amount for the row of each class, times its weight, evenly over its support."""
+        received: Floats = self.kernel.spread(amount, self.order, self.size, self.own, self.weight)
+        return received
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The number of classes in the support of the row of each class."""
+        counts = np.empty(self.size.shape)
+        np.put_along_axis(counts, self.order, self.size + self.own, axis=1)
+        return counts
+
+    @cached_property
+    def diagonal(self) -> Floats:
+        """The diagonal of the curvature."""
+        part = self.weight / np.maximum(self.size + self.own, 1.0)
+        shared = self._reach - self.kernel.reached(self.size, part) + self.own * (self.weight - part)
+        diagonal = np.empty(shared.shape)
+        np.put_along_axis(diagonal, self.order, shared / self.lam, axis=1)
+        return diagonal
+
+    def matrix(self, cell: int) -> Floats:
+        """Give the curvature of one cell as a matrix."""
+        order, size, own = self.order[cell], self.size[cell], self.own[cell]
+        n_classes = len(order)
+        part = self.weight[cell] / np.maximum(size + own, 1.0)
+        shared = self.kernel.reached(size[None], part[None])[0]
+        rank = np.arange(n_classes)
+        ranked = -shared[np.maximum(rank[:, None], rank)]
+        # The row of a class beyond its prefix ties that class to the prefix.
+        tied = np.where(rank < size[:, None], (own * part)[:, None], 0.0)
+        ranked -= tied + tied.T
+        ranked[rank, rank] += self._reach[cell] + own * (self.weight[cell] - part)
+        matrix = np.empty((n_classes, n_classes))
+        matrix[order[:, None], order] = ranked / self.lam
+        return matrix
+
+
+class ClassOracle:
+    """Answers for class labels, of which there is one merged row for each cell and class.
+
+    Parameters
+    ----------
+    rows : Rows
+        With ``classes``.
+    kernel : {"auto", "numpy", "compiled"}
+    threads : int, optional
+        The number of cores by default. It changes the time, never the result.
+
+    Examples
+    --------
+    >>> from r2b._data import read
+    >>> from r2b._data.merge import merge
+    >>> oracle = ClassOracle(merge(read(["a", "b", "a", "a"], sensitive_features=[0, 0, 1, 1])))
+    >>> oracle.evaluate(np.array([[0.1, -0.1], [0.0, 0.0]]), 1.0, curvature=False).means
+    array([[0.45, 0.55],
+           [1.  , 0.  ]])
+    """
+
+    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None) -> None:
+        assert rows.classes is not None, "these rows are no classes"
+        self.rows = rows
+        self.threads = threads or cores()
+        few = kernel == "auto" and rows.entries < MANY_ENTRIES
+        self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is plain else "compiled"
+        self.kernel = _kernel(self.kernel_choice)
+        total = rows.group_weight
+        self.total_weight = float(total.sum())
+        self.cell_share = total / self.total_weight
+        table = np.zeros((rows.n_groups, rows.n_classes))
+        table[rows.groups, rows.classes] = rows.weight
+        # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
+        self.weight = table / np.where(total > 0, total, 1.0)[:, None]
+
+    @property
+    def labels(self) -> Array:
+        """The labels that came in, as a matrix."""
+        return self.rows.labels
+
+    def label_means(self) -> Floats:
+        """Cell means of the labels as they came in."""
+        return self.weight.copy()
+
+    def samples(self) -> None:
+        """Give None: a pass costs next to nothing."""
+
+    def respond(self, shifts: Floats, lam: float) -> tuple[Supports, Floats, Floats, Floats]:
+        """Give the supports of the best responses, the thresholds of the rows by class, cell means and the values of cells."""
+        worth = -shifts
+        order = _order(worth)
+        size, own, level, means, value = self.kernel.settle(worth, order, self.weight, lam)
+        return self._supports(order, size, own, lam), level, means, value
+
+    def supports_at(self, worth: Floats, level: Floats, lam: float) -> tuple[Supports, Floats]:
+        """Give the supports of rows with these thresholds, best or not, and how much their sums exceed 1."""
+        order = _order(worth)
+        size, own, excess = self.kernel.supports(worth, order, level, lam)
+        return self._supports(order, size, own, lam), excess
+
+    def _supports(self, order: Whole, size: Whole, own: Floats, lam: float) -> Supports:
+        return Supports(order, size, own, np.take_along_axis(self.weight, order, axis=1), lam, self.kernel)
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
+        """Evaluate all rows at these prices."""
+        supports, _, means, value = self.respond(prices, lam)
+        curve = np.stack([supports.matrix(cell) for cell in range(len(prices))]) if curvature else None
+        return Evaluation(means, float(self.cell_share @ value), curve)
+
+    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
+        """Add up the curvature of rows by pairs of columns of the design."""
+        supports, *_ = self.respond(prices, lam)
+        n, n_classes = design.shape[1], prices.shape[1]
+        folded = np.zeros((n, n_classes, n, n_classes))
+        for cell, counted in enumerate(design):
+            mine = np.flatnonzero(counted)
+            block = self.cell_share[cell] * supports.matrix(cell)
+            for one in mine:
+                for other in mine:
+                    folded[one, :, other, :] += counted[one] * counted[other] * block
+        return folded
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+        """Recompute the evidence from the data and the labels that go out at these prices."""
+        task = Inspect(prices, lam, unchanged, self.kernel_choice)
+        level = np.zeros_like(prices) if unchanged or answers is not None else self.respond(prices, lam)[1]
+        rows = self.rows
+        n_rows = len(rows.groups)
+        lanes = parts_of(n_rows, -(-n_rows // _LANES))
+        results = in_order(lambda lane: self._look(task, lane, level, answers), lanes, self.threads)
+        sums, totals, worst = added(results, largest=True)
+        slack, squared_norm, agreement, squared_distance, moved = (float(value) for value in totals / self.total_weight)
+        means = sums / np.where(rows.group_weight > 0, rows.group_weight, 1.0)[:, None]
+        return Inspection(means, slack, squared_norm, agreement, squared_distance, moved, float(worst[0]))
+
+    def _look(self, task: Inspect, lane: slice, level: Floats, answers: Floats | None) -> Sums:
+        rows, every, weight = self.rows, self.rows.classes, self.rows.weight
+        assert every is not None and weight is not None
+        size = max(1, _BLOCK_ENTRIES // rows.n_classes)
+        room = np.zeros((min(size, lane.stop - lane.start), rows.n_classes))
+
+        def blocks() -> Iterator[Sums]:
+            for start in range(lane.start, lane.stop, size):
+                part = slice(start, min(start + size, lane.stop))
+                cells, classes = rows.groups[part], every[part]
+                labels, place = room[: len(cells)], np.arange(len(cells))
+                labels[place, classes] = 1.0
+                own = None if answers is None else answers[part]
+                # The compiled kernel starts from these thresholds and checks them against every entry.
+                yield task(Block(labels, cells, weight[part], answers=own, levels=level[cells, classes]))
+                labels[place, classes] = 0.0
+
+        return added(blocks(), largest=True)
+
+
+def oracle_of(
+    rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: NDArray[Any] | None = None
+) -> MemoryOracle | ClassOracle:
+    """Choose the oracle for rows in memory: many classes go by their structure."""
+    if rows.classes is not None and rows.entries >= MANY_ENTRIES:
+        return ClassOracle(rows, kernel, threads)
+    return MemoryOracle(rows, kernel, threads, truth)
+
+
+def _order(worth: Floats) -> Whole:
+    return np.argsort(-worth, axis=1, kind="stable").astype(np.int64, copy=False)
+
+
+def _kernel(choice: KernelChoice) -> ModuleType:
+    if choice == "numpy":
+        return classes_plain
+    from r2b._solve.oracle import classes_compiled
+
+    return classes_compiled

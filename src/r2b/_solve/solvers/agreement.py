@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
-from r2b._solve.problem import Problem
+from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b.errors import MissingExtraError
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.lanes import in_order, parts_of
+from r2b._data.compute import in_order, parts_of
 
 Floats = NDArray[np.float64]
 

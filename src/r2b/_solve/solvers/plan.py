@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.lanes import one_blas_thread
-from r2b._data.memory import refuse_beyond_memory
+from r2b._data.compute import one_blas_thread, refuse_beyond_memory
 from r2b._data.merge import Extent
+from r2b._solve.certificate import Problem
 from r2b._solve.oracle import AnyOracle, ClassOracle, GroupOracle
-from r2b._solve.problem import Problem
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
-from r2b._solve.solvers.elimination import layout_of
 from r2b._solve.solvers.general import GeneralInterior
-from r2b._solve.solvers.interior import Interior
-from r2b._solve.solvers.interior_small import SmallInterior, is_small
+from r2b._solve.solvers.interior import Interior, SmallInterior, is_small
 from r2b._solve.solvers.newton import Newton, NewtonState
+from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
 
 Floats = NDArray[np.float64]

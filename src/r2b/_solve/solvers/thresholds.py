@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
-from r2b._solve.oracle.classes import ClassOracle, Supports
+from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.solvers import balance
 
 Floats = NDArray[np.float64]

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups
-from r2b._data.agreement import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.compute import seed_of
 from r2b._data.groups import read_known_cells
 from r2b._data.labels import Labels
-from r2b._data.seeds import seed_of
 from r2b._labels import FairLabels
 from r2b._labels.labels import Output
 from r2b._labels.rows import FairRows

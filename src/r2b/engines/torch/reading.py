@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data import Groups, Schema
-from r2b._data.agreement import refuse_lengths
+from r2b._data.arrival import refuse_lengths
 from r2b._data.groups import read_groups
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.vocabulary import Vocabulary

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from r2b._data.lanes import one_blas_thread
+from r2b._data.compute import one_blas_thread
 from r2b._labels.task import Solvable
-from r2b._solve.problem import Problem
+from r2b._solve.certificate import Problem
 from r2b._solve.solvers import Limits, Outcome
 from r2b._solve.solvers.driver import Stage, run
 from r2b._solve.solvers.newton import Newton, NewtonState

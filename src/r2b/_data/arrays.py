@@ -1,6 +1,6 @@
-"""Integers to compact codes without sorting the rows: the hot path of reading a large table.
+"""Sums of weights that do not depend on the order of the rows, nor on how they are cut into parts: exact, then rounded once.
 
-It never allocates more than the codes themselves and one block, and stands alone so that a compiled version can take its place.
+Where prices are not unique, a difference in the last bit of a weight can choose between them; equal data must not give different prices.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -169,3 +170,139 @@ def cross(codes: list[Array], sizes: list[int]) -> tuple[Array, Array]:
         place, value = np.divmod(present.astype(np.int64), size)
         table = np.column_stack([table[place], value])
     return crossed, table
+
+
+WIDEST_TEXT = 64  # characters; beyond it a dictionary of Python strings is as fast
+_FEW_STRINGS = 300  # in 65,536 buckets; of more, two are likely to share one
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def encode_text(array: Array) -> tuple[Array, Array]:
+    """Give codes and sorted distinct values of an array of dtype ``U`` or ``S`` that is at most ``WIDEST_TEXT`` wide.
+
+    Parameters
+    ----------
+    array : ndarray of shape (N,)
+        Any byte order, any stride.
+
+    Returns
+    -------
+    codes : ndarray of shape (N,)
+    values : ndarray of shape (n,), of the same dtype
+
+    Examples
+    --------
+    >>> encode_text(np.array(["pear", "fig", "pear"]))
+    (array([1, 0, 1], dtype=uint8), array(['fig', 'pear'], dtype='<U4'))
+    """
+    seen: dict[str | bytes, int] = {}
+    codes = np.empty(len(array), dtype=np.uint32)
+    for start in range(0, len(array), BLOCK_ROWS):
+        block = np.ascontiguousarray(array[start : start + BLOCK_ROWS])
+        here, first = _hashed(block) or _crossed(block)
+        places = [seen.setdefault(value, len(seen)) for value in block[first].tolist()]
+        codes[start : start + len(block)] = np.array(places, dtype=np.uint32)[here]
+    ordered = sorted(seen)
+    rank = np.empty(len(seen), dtype=smallest_unsigned(len(seen)))
+    rank[[seen[value] for value in ordered]] = np.arange(len(seen), dtype=rank.dtype)
+    return rank[codes], np.array(ordered, dtype=array.dtype)
+
+
+def _hashed(block: Array) -> tuple[Array, Array] | None:
+    """Give the code of every row of a block and one row of each code, or None where strings share a bucket or are too many for that."""
+    width = next(size for size in (8, 4, 2, 1) if block.dtype.itemsize % size == 0)
+    words = block.view(f"u{width}").reshape(len(block), -1)
+    mixed = words[:, 0] * _GOLDEN
+    for j in range(1, words.shape[1]):
+        mixed += words[:, j]
+        mixed *= _GOLDEN
+    buckets = (mixed >> np.uint64(48)).astype(np.uint16)  # the highest bits depend on all of a word
+    example = np.full(1 << 16, -1, dtype=np.int32)
+    example[buckets] = np.arange(len(block), dtype=np.int32)
+    taken = np.flatnonzero(example >= 0)
+    if len(taken) > _FEW_STRINGS:
+        return None
+    place = np.empty(1 << 16, dtype=smallest_unsigned(len(taken)))
+    place[taken] = np.arange(len(taken))
+    codes, first = place[buckets], example[taken]
+    return (codes, first) if np.array_equal(words[first][codes], words) else None
+
+
+def _crossed(block: Array) -> tuple[Array, Array]:
+    """Give the code of every row of a block and one row of each code."""
+    # The byte order may be foreign: equal characters stay equal, and the order of the codes is put right by the caller.
+    characters = block.view(np.uint32 if block.dtype.kind == "U" else np.uint8).reshape(len(block), -1)
+    compacted = [compact_integers(characters[:, j]) for j in range(characters.shape[1])]
+    codes, table = cross([code for code, _ in compacted], [len(present) for _, present in compacted])
+    example = np.empty(len(table), dtype=np.intp)
+    example[codes] = np.arange(len(codes))
+    return codes, example
+
+
+_UNIT = 1074  # every float64 is a whole number of 2**-1074
+_BITS = 53
+_LOW = 27
+_MOST_ROWS = 1 << 24  # of a part: whole numbers of 27 bits are added up as floats, which are exact to 53
+
+
+def exact_sums(codes: Array, weight: NDArray[np.float64], n_codes: int) -> dict[int, int]:
+    """Add up the weights of each code exactly.
+
+    Parameters
+    ----------
+    codes : ndarray of integers, of shape (N,)
+    weight : ndarray of shape (N,)
+        Finite, none negative.
+    n_codes : int
+
+    Returns
+    -------
+    dict of int to int
+        For every code that occurs with weight, the sum in units of 2**-1074.
+
+    Examples
+    --------
+    >>> exact_sums(np.array([0, 0, 1]), np.array([0.1, 0.2, 0.5]), 2)[1] == 2**1073
+    True
+    """
+    total: dict[int, int] = {}
+    for start in range(0, len(codes), _MOST_ROWS):
+        _add(codes[start : start + _MOST_ROWS], weight[start : start + _MOST_ROWS], n_codes, total)
+    return total
+
+
+def _add(codes: Array, weight: NDArray[np.float64], n_codes: int, total: dict[int, int]) -> None:
+    part, exponent = np.frexp(weight)
+    lowest = int(exponent.min())
+    span = int(exponent.max()) - lowest + 1
+    whole = np.ldexp(part, _BITS).astype(np.int64)
+    place = codes.astype(np.int64) * span + (exponent - lowest)
+    high = np.bincount(place, whole >> _LOW, minlength=n_codes * span)
+    low = np.bincount(place, whole & ((1 << _LOW) - 1), minlength=n_codes * span)
+    for there in np.flatnonzero(high + low).tolist():
+        code, power = divmod(there, span)
+        units = (int(high[there]) << _LOW) + int(low[there])
+        shift = power + lowest - _BITS + _UNIT
+        total[code] = total.get(code, 0) + (units << shift if shift >= 0 else units >> -shift)
+
+
+def as_float(total: int) -> float:
+    """Give an exact sum as the nearest float.
+
+    Examples
+    --------
+    >>> sums = exact_sums(np.zeros(3, int), np.array([1e16, 1.0, 1.0]), 1)
+    >>> as_float(sums[0])
+    1.0000000000000002e+16
+    """
+    return total / (1 << _UNIT)
+
+
+def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> NDArray[np.float64]:
+    """Give the sum of the weights of each code, rounded once; ``np.bincount`` rounds after every row."""
+    if n_codes > 4 * len(codes) + 4096:  # a table of sums larger than the rows: nobody counts these elsewhere
+        return np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
+    out = np.zeros(n_codes)
+    for code, total in exact_sums(codes, weight, n_codes).items():
+        out[code] = as_float(total)
+    return out

@@ -1,0 +1,297 @@
+"""What computing needs: compiled loops, free memory, long arrays in fixed parts walked by threads, and seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from r2b.errors import MemoryLimitError, ParameterError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Sums may be reordered so that they vectorise. Infinities and NaN keep their meaning: a missing threshold is a NaN.
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+def compiled(function: Function, *, reorder_sums: bool = False) -> Function:
+    """Compile a function that uses arrays and loops only; it releases the interpreter lock while it runs.
+
+    Parameters
+    ----------
+    function : callable
+    reorder_sums : bool
+        Let the compiler reorder floating-point sums. The result is still the same in every run.
+
+    Raises
+    ------
+    ImportError
+        numba is not installed.
+    """
+    import numba  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _REORDER if reorder_sums else False}
+    try:
+        result: Function = numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        # numba found no directory that it may write to; compiling again in each process is all that is lost.
+        result = numba.njit(**options)(function)
+    return result
+
+
+def compiled_kernel(function: Function) -> Function:
+    """Compile a row kernel, whose sums may be reordered."""
+    return compiled(function, reorder_sums=True)
+
+
+_CGROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def available() -> int | None:
+    """Give the bytes that this process may still take, the least of what machine and container leave; None where nobody says."""
+    found = [_of_container(*files) for files in _CGROUPS] + [_of_machine()]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _of_machine() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _of_container(limit: str, used: str) -> int | None:
+    try:
+        return max(int(Path(limit).read_text(encoding="ascii")) - int(Path(used).read_text(encoding="ascii")), 0)
+    except (OSError, ValueError):  # no container, or one without a limit ("max")
+        return None
+
+
+def refuse_beyond_memory(needed: int, what: str, remedy: str) -> None:
+    """Refuse to make what does not fit.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    what : str
+        What would be made, as the subject of a sentence.
+    remedy : str
+
+    Raises
+    ------
+    MemoryLimitError
+
+    Examples
+    --------
+    >>> refuse_beyond_memory(1 << 10, "A small table", remedy="Buy memory.")
+    """
+    left = available() if needed >= _WORTH_ASKING else None
+    if left is not None and needed > left:
+        raise MemoryLimitError(
+            f"{what} would take {format_bytes(needed)} of memory, and {format_bytes(left)} are available.",
+            remedy=remedy,
+            needed=needed,
+            available=left,
+        )
+
+
+_WORTH_ASKING = 1 << 26  # bytes below which asking costs more than it is worth
+
+
+def format_bytes(size: int) -> str:
+    """Give a number of bytes in the unit that suits it.
+
+    Examples
+    --------
+    >>> format_bytes(16_000_000_000), format_bytes(2_500)
+    ('16.0 GB', '2.5 kB')
+    """
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size / 1e3:.1f} kB"
+
+
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """Give the number of cores this process may use, which a container or a scheduler can make fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parts_of(n_rows: int, size: int) -> list[slice]:
+    """Cut rows into parts of ``size``, the last one shorter.
+
+    Examples
+    --------
+    >>> parts_of(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def in_order(work: Callable[[slice], Result], parts: Sequence[slice], threads: int | None = None) -> Iterator[Result]:
+    """Give the results of ``work`` on each part in the order of the parts, however many threads do it.
+
+    Parameters
+    ----------
+    work : callable
+        Should release the interpreter lock for most of its time, as NumPy and compiled kernels do.
+    parts : sequence of slice
+    threads : int, optional
+        All cores by default, or what :func:`workers` says.
+
+    Examples
+    --------
+    >>> list(in_order(lambda part: part.stop, parts_of(5, 2)))
+    [2, 4, 5]
+    """
+    shared = _workers.get()
+    n_threads = min(threads or (shared.threads if shared else cores()), len(parts))
+    if n_threads <= 1:
+        yield from map(work, parts)
+        return
+    if shared is not None and n_threads >= min(shared.threads, len(parts)):
+        yield from shared.pool.map(work, parts)
+        return
+    # A pool per pass: no pool has to survive a fork or be shut down.
+    with ThreadPoolExecutor(n_threads) as pool:
+        yield from pool.map(work, parts)
+
+
+@dataclass(eq=False)
+class _Workers:
+    threads: int
+
+    @cached_property
+    def pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.threads)
+
+
+_workers: ContextVar[_Workers | None] = ContextVar("_workers", default=None)
+
+
+@contextmanager
+def workers(threads: int | None = None) -> Iterator[None]:
+    """Walk parts by so many threads (all cores by default) within this context, and start them once.
+
+    A solve makes thousands of passes over small tables; a pool for each would cost more than the passes.
+
+    Examples
+    --------
+    >>> with workers(1):
+    ...     list(in_order(lambda part: part.stop, parts_of(5, 2)))
+    [2, 4, 5]
+    """
+    mine = _Workers(threads or cores())
+    token = _workers.set(mine)
+    try:
+        yield
+    finally:
+        _workers.reset(token)
+        if "pool" in vars(mine):
+            mine.pool.shutdown()
+
+
+_limiting = Lock()
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped, unused-ignore]
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep linear algebra on the calling thread.
+
+    Its matrices are small, or there is one per group and we spread the groups ourselves. A threaded BLAS gains nothing then, and where
+    another process shares the cores its threads wait for each other: solves become ten times slower.
+    """
+    # The limit is the process's. Of solves on several threads one sets it and takes it back; the others go along, and lose only speed
+    # should they last longer. Were each to restore what it found, the last would restore the limit itself, and the process would keep to
+    # one thread for good. The thread that set it must take it back: threadpoolctl heeds no other.
+    if not _limiting.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limiting.release()
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Give the generator that a seed stands for; one that is handed in is used as it is.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState or None
+        The same number gives the same draws; None new ones each time.
+
+    Raises
+    ------
+    ParameterError
+        Anything that NumPy makes no generator of, such as text or a number below 0.
+
+    Examples
+    --------
+    >>> int(generator(7).integers(100)) == int(np.random.default_rng(7).integers(100))
+    True
+    """
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"random_state is {random_state!r}.",
+            remedy="Pass a whole number of at least 0, a generator of NumPy, or None for other draws each time.",
+            random_state=random_state,
+        ) from None
+
+
+def seed_of(random_state: Any) -> int:
+    """Give the whole number that what is drawn for rows follows from: a number itself, or one drawn from a generator.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState or None
+        As for :func:`generator`.
+
+    Raises
+    ------
+    ParameterError
+        It is no seed, or a number of more than 63 bits.
+
+    Examples
+    --------
+    >>> seed_of(7), seed_of(np.random.default_rng(7)) == seed_of(np.random.default_rng(7))
+    (7, True)
+    """
+    if isinstance(random_state, bool) or (isinstance(random_state, (int, np.integer)) and not 0 <= int(random_state) < 2**63):
+        raise ParameterError(
+            f"random_state is {random_state!r}.",
+            remedy="Pass a whole number from 0 to 2**63 - 1, a generator of NumPy, or None for other draws each time.",
+            random_state=random_state,
+        )
+    return int(random_state) if isinstance(random_state, (int, np.integer)) else int(generator(random_state).integers(2**63))
