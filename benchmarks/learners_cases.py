@@ -112,7 +112,7 @@ class Learner:
     ----------
     name : str
     makers : dict
-        Strategy to a function that makes the estimator. The first is what ``strategy="auto"`` takes.
+        Form to a function that makes the estimator. The first is what ``form="auto"`` takes.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Learner:
 
     @property
     def own(self) -> str:
-        """The strategy that the library chooses."""
+        """The form that the library chooses."""
         return next(iter(self.makers))
 
     @property
@@ -141,23 +141,23 @@ def trained(learner: Learner, way: str, split: Split) -> Predictor:
     ----------
     learner : Learner
     way : str
-        A strategy; a strategy on labels with the fewest changes instead of the smallest distance ("sample, agreement"); "baseline",
+        A form; a form on labels with the fewest changes instead of the smallest distance ("sample, agreement"); "baseline",
         on the labels as they came; "argmax", on the likeliest class of each fair row, which nothing but this benchmark does.
     split : Split
     """
-    strategy, _, objective = way.partition(", ")
+    form, _, objective = way.partition(", ")
     y, options = split.y, {"objective": objective or "distance", "epsilon": 0.0}
-    if strategy == "argmax":
+    if form == "argmax":
         fair = r2b.debias(y, sensitive_features=split.sex)
         y = fair.classes[fair.soft_labels.argmax(axis=1)]
-    if strategy in ("argmax", "baseline"):
-        strategy, options = learner.own, {"epsilon": 1.0}  # met by any labels, which are then returned as they came
-    make = learner.makers[strategy]
+    if form in ("argmax", "baseline"):
+        form, options = learner.own, {"epsilon": 1.0}  # met by any labels, which are then returned as they came
+    make = learner.makers[form]
     if make is boosted:
         return boosted(y, split, **options)
     from r2b.sklearn import ParityClassifier
 
-    model = ParityClassifier(make(), strategy=strategy, random_state=0, **options)
+    model = ParityClassifier(make(), form=form, random_state=0, **options)
     model.fit(split.X, y, sensitive_features=split.sex)
     return lambda X: (model.predict_proba(X), model.classes_)
 

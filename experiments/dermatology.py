@@ -39,7 +39,7 @@ def debias_scores(method: str, tuning: Floats, tuning_groups: Any, scores: Float
     ----------
     method : str
         "BL", "DPR" (every column of scores moved, rows divided by their sums), or a method on labels; "Exact" is
-        :class:`r2b.sklearn.R2B`.
+        :class:`r2b.sklearn.LabelDebiaser`.
     tuning, scores : ndarray of shape (n, n_classes)
         Distributions.
     tuning_groups, groups : array-like
@@ -63,9 +63,9 @@ def debias_scores(method: str, tuning: Floats, tuning_groups: Any, scores: Float
         moved = np.clip(remover.transform(scores, sensitive_features=groups), 1e-12, None)
         return np.asarray(moved / moved.sum(axis=1, keepdims=True))
     if method == "Exact":
-        from r2b.sklearn import R2B
+        from r2b.sklearn import LabelDebiaser
 
-        fair = R2B().fit(tuning, sensitive_features=tuning_groups).transform(scores, sensitive_features=groups)
+        fair = LabelDebiaser().fit(tuning, sensitive_features=tuning_groups).transform(scores, sensitive_features=groups)
         return np.asarray(fair)
     if method not in LABEL_METHODS:
         remedy = f"Choose one of {', '.join(METHODS_BY_USE['scores'])}."

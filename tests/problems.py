@@ -129,7 +129,7 @@ def backwards(
     if border:
         for i, s in enumerate(half):
             order = np.argsort(-prices[s], kind="stable")
-            gone = order[0]  # of all classes the dearest: its label can stay a distribution while the class is left out
+            gone = order[0]  # of all classes the costliest: its label can stay a distribution while the class is left out
             takes = max((k for k in range(classes) if k != gone), key=lambda k: means[s, k])
             left = lam * (means[s, takes] - means[s, gone]) + prices[s, takes] - prices[s].mean() + (1 - lam) / classes
             if means[s, takes] >= means[s, gone] and left >= 0:  # the other row of the pair must come from a distribution as well

@@ -283,7 +283,9 @@ def check_audit(scanned: Any, name: str) -> None:
             assert one.chance == other.chance and one.interval == other.interval
 
 
-def check_everything(open_table: Callable[[pa.Table], Any], home: Callable[[Any], pa.Table], name: str, *, at_hand: int | None) -> None:
+def check_everything(
+    open_table: Callable[[pa.Table], Any], home: Callable[[Any], pa.Table], name: str, *, sample_entries: int | None
+) -> None:
     """Run a case on a backend: solve, audit, and labels in every form.
 
     Parameters
@@ -292,12 +294,14 @@ def check_everything(open_table: Callable[[pa.Table], Any], home: Callable[[Any]
         Gives what r2b.scan takes.
     home : callable
         Brings a frame back as an Arrow table.
-    at_hand : int or None
+    sample_entries : int or None
         Numbers that may be brought home; few, so that passes go over the blocks.
     """
     case = cases()[name]
     scanned = r2b.scan(open_table(case.table))
-    fair = scanned.debias(case.label, **case.asked, **case.settings, **({} if at_hand is None else {"at_hand": at_hand}))
+    fair = scanned.debias(
+        case.label, **case.asked, **case.settings, **({} if sample_entries is None else {"sample_entries": sample_entries})
+    )
     check_solved(fair, name)
     for form in FORMS:
         key = {"key": "id", "random_state": SEED} if form in ("sample", "round") else {}

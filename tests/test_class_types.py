@@ -37,7 +37,7 @@ def test_column_names_of_a_frame_are_classes_of_their_type(names, kind, given_ba
     assert fair.classes.dtype.kind == kind
     labels = fair.round()
     assert labels.map(lambda value: isinstance(value, given_back)).all()
-    assert set(fair.transform(frame, sensitive_features=SEX, output="sample")) <= set(
+    assert set(fair.transform(frame, sensitive_features=SEX, form="sample")) <= set(
         np.asarray(fair.schema.classes.decode([0, 1, 2])).tolist()
     ) | set(names)
     np.testing.assert_allclose(fair.transform(frame[names[::-1]], sensitive_features=SEX), fair.soft_labels, atol=1e-12)

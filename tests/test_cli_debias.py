@@ -53,14 +53,14 @@ def test_soft_labels_are_written_with_all_their_digits_after_the_text_that_was_t
 @pytest.mark.parametrize("form", ["round", "sample"])
 def test_whole_labels_are_those_of_the_same_random_state(shell: Shell, form: str) -> None:
     fair = fair_people()
-    assert shell("debias", "people.csv", *ASK, "--as", form, "--random-state", 7, "--new-column", "neu", "-o", "fair.csv", "-q").code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", form, "--random-state", 7, "--new-column", "neu", "-o", "fair.csv", "-q").code == 0
     wanted = fair.round(7) if form == "round" else fair.sample(7)
     assert read("fair.csv")["neu"] == list(wanted)
 
 
 def test_expanded_rows_repeat_the_table_with_weight_and_row_number(shell: Shell) -> None:
     rows, labels, weight = fair_people().expand()
-    assert shell("debias", "people.csv", *ASK, "--as", "expand", "-o", "fair.csv", "-q").code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", "expand", "-o", "fair.csv", "-q").code == 0
     found, columns = read("fair.csv"), people()
     assert found["age"] == [columns["age"][row] for row in rows]
     assert found["job_fair"] == list(labels)
@@ -74,7 +74,7 @@ def test_every_format_goes_to_every_other_and_is_verified_there(shell: Shell, gi
     pytest.importorskip("pyarrow")
     shape = Format(*given.split(".")) if "." in given else Format(given)
     shell.write(f"in.{given}", encode_table(read_table("people.csv"), {}, shape))
-    assert shell("debias", f"in.{given}", *ASK, "--as", "round", "-o", f"out.{wanted}", "-q").code == 0
+    assert shell("debias", f"in.{given}", *ASK, "--form", "round", "-o", f"out.{wanted}", "-q").code == 0
     found = read(f"out.{wanted}")
     assert {name: found[name] for name in people()} == people()
     assert found["job_fair"] == list(fair_people().round(0))
@@ -91,7 +91,9 @@ def test_probabilities_come_in_as_columns_and_leave_beside_them(shell: Shell) ->
     words = ("--sensitive", "sex", "--epsilon", 0.01, "-q")
     assert shell("debias", "soft.csv", "--label-columns", "p *", *words, "-o", "a.csv").code == 0
     assert (
-        shell("debias", "soft.csv", "--label-columns", "p 0,p 1", "--label-columns", "p 2", *words, "-o", "b.jsonl", "--as", "sample").code
+        shell(
+            "debias", "soft.csv", "--label-columns", "p 0,p 1", "--label-columns", "p 2", *words, "-o", "b.jsonl", "--form", "sample"
+        ).code
         == 0
     )
     found = read("a.csv")
@@ -157,11 +159,11 @@ def test_options_are_those_of_the_function(shell: Shell) -> None:
         ("--bound", "target", "--target", "boss=0.4", "--target", "clerk=0.3", "--target", "none, yet=0.3", "--epsilon", "0.1"),
         ("--bound", "ratio", "--epsilon", "0.2"),
         ("--control", "race", "--epsilon", "0.02"),
-        ("--weight", "w", "--as", "round"),
-        ("--weight", "w", "--as", "expand"),
+        ("--weight", "w", "--form", "round"),
+        ("--weight", "w", "--form", "expand"),
         ("--epsilon", "0", "--epsilon", "clerk=inf"),
         ("--objective", "agreement"),
-        ("--continuous", "age", "--families", "both", "--as", "round"),
+        ("--continuous", "age", "--families", "both", "--form", "round"),
         ("--epsilon", "1"),
     ],
     ids=lambda words: " ".join(words),
@@ -186,12 +188,12 @@ def test_uncertain_groups_are_read_from_their_columns(shell: Shell) -> None:
 
 
 def test_names_are_never_taken_twice(shell: Shell) -> None:
-    assert shell("debias", "people.csv", *ASK, "-o", "a.csv", "--as", "round", "-q").code == 0
-    done = shell("debias", "a.csv", *ASK, "-o", "b.csv", "--as", "round")
+    assert shell("debias", "people.csv", *ASK, "-o", "a.csv", "--form", "round", "-q").code == 0
+    done = shell("debias", "a.csv", *ASK, "-o", "b.csv", "--form", "round")
     assert done.code == 2
     assert "'job_fair' would have the name of a column of a.csv. Choose another name with --new-column." in done.err
     assert not Path("b.csv").exists()
-    assert shell("debias", "a.csv", *ASK, "-o", "b.csv", "--as", "round", "--new-column", "again", "-q").code == 0
+    assert shell("debias", "a.csv", *ASK, "-o", "b.csv", "--form", "round", "--new-column", "again", "-q").code == 0
 
 
 def test_files_that_are_there_are_refused_without_force(shell: Shell) -> None:
@@ -238,7 +240,7 @@ def test_hostile_names_and_values_survive_and_are_verified(shell: Shell) -> None
     content = csv_of(columns)
     shell.write("odd.csv", b"\xef\xbb\xbf" + content)
     words = ("--label", renamed["job"], "--sensitive", renamed["sex"], "--weight", renamed["w"])
-    assert shell("debias", "odd.csv", *words, "--as", "round", "-o", "fair.csv").code == 0
+    assert shell("debias", "odd.csv", *words, "--form", "round", "-o", "fair.csv").code == 0
     written = Path("fair.csv").read_bytes()
     assert written.startswith(b"\xef\xbb\xbf<img src=x")
     rows = list(csv.DictReader(io.StringIO(written.decode("utf-8-sig"), newline="")))
@@ -254,7 +256,7 @@ def test_types_of_parquet_and_integers_as_classes_are_kept(shell: Shell) -> None
         {"sex": people()["sex"], "job": arrow.array([code[job] for job in people()["job"]], arrow.int16()), "blob": [[1, 2]] * 240}
     )
     parquet.write_table(table, "in.parquet")
-    assert shell("debias", "in.parquet", *ASK, "--as", "round", "--epsilon", "9=0.1", "--epsilon", 0, "-o", "out.parquet", "-q").code == 0
+    assert shell("debias", "in.parquet", *ASK, "--form", "round", "--epsilon", "9=0.1", "--epsilon", 0, "-o", "out.parquet", "-q").code == 0
     again = parquet.read_table("out.parquet")
     assert again.drop_columns("job_fair").equals(table)
     assert again.schema.field("job_fair").type == arrow.int16()

@@ -43,7 +43,7 @@ KEYS = {
 def test_draws_by_a_key_follow_it_into_a_format_without_types(shell: Shell, key: str, form: str, way: str) -> None:
     flags = pa.array([number % 3 == 0 for number in range(240)])
     pq.write_table(pa.table({**people(), **KEYS, "flag": flags}), "in.parquet")
-    asked = ("--label", "job", "--sensitive", "sex", "--as", form, "--key", key, way)
+    asked = ("--label", "job", "--sensitive", "sex", "--form", form, "--key", key, way)
     verified(shell, "in.parquet", *asked, "--output", "out.csv")
     verified(shell, "in.parquet", *asked, "--output", "out.arrow")
     from_text = shell("debias", "out.csv", *asked, "--new-column", "again", "--output", "again.csv")
@@ -61,7 +61,7 @@ def test_numbers_that_csv_spells_are_numbers_in_what_is_made_of_it(shell: Shell,
     table = people()
     share = np.random.default_rng(2).integers(1, 8, 240) / 8
     shell.write("in.csv", csv_of({**table, "p_a": [str(each) for each in share], "p_b": [str(1 - each) for each in share]}))
-    verified(shell, "in.csv", *asked, "--sensitive", "sex", "--epsilon", 0.01, "--as", form, way, "--output", "out.parquet")
+    verified(shell, "in.csv", *asked, "--sensitive", "sex", "--epsilon", 0.01, "--form", form, way, "--output", "out.parquet")
 
 
 @pytest.mark.parametrize("na", [(), ("--na", "?")])
@@ -72,7 +72,7 @@ def test_what_is_missing_in_csv_is_missing_in_other_formats(shell: Shell, form: 
     gap = "?" if na else ""
     table["race"] = [gap if row % 7 == 0 else race for row, race in enumerate(table["race"])]
     shell.write("in.csv", csv_of(table))
-    asked = ("in.csv", "--label", "job", "--sensitive", "race", "--missing", missing, *na, "--as", form)
+    asked = ("in.csv", "--label", "job", "--sensitive", "race", "--missing", missing, *na, "--form", form)
     verified(shell, *asked, "--no-stream", "--output", "out.jsonl")
     for way in WAYS:
         verified(shell, *asked, way, "--output", f"out{way}.parquet")
@@ -83,7 +83,7 @@ def test_what_is_missing_in_csv_is_missing_in_other_formats(shell: Shell, form: 
 @pytest.mark.parametrize("way", WAYS)
 def test_families_are_told_with_the_difference_that_the_labels_in_the_file_have(shell: Shell, way: str) -> None:
     shell.write("in.csv", csv_of(people()))
-    asked = ("--label", "job", "--sensitive", "sex,race", "--families", "both", "--as", "sample", way)
+    asked = ("--label", "job", "--sensitive", "sex,race", "--families", "both", "--form", "sample", way)
     told = shell("debias", "in.csv", *asked, "--output", "out.csv").out
     rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
     shares: dict[str, list[float]] = {}
@@ -97,7 +97,7 @@ def test_families_are_told_with_the_difference_that_the_labels_in_the_file_have(
 
 def test_a_report_says_at_its_top_what_parity_the_labels_in_the_file_have_and_lists_it_once(shell: Shell) -> None:
     shell.write("in.csv", csv_of(people()))
-    asked = ("--label", "job", "--sensitive", "sex", "--as", "sample", "--markdown", "out.md", "--html", "out.html", "--json")
+    asked = ("--label", "job", "--sensitive", "sex", "--form", "sample", "--markdown", "out.md", "--html", "out.html", "--json")
     found = shell("debias", "in.csv", *asked, "--output", "out.csv").facts["parity"]
     report = Path("out.md").read_text()
     top = report.split("## Who gets which label")[0]

@@ -28,7 +28,7 @@ def run(folder: Path, *words: str, given: bytes = b"") -> subprocess.CompletedPr
 
 def test_tables_flow_through_pipes_and_nothing_else_does(folder: Path) -> None:
     content = (folder / "people.csv").read_bytes()
-    done = run(folder, "debias", "-", *ASK, "--as", "round", "--output", "-", given=content)
+    done = run(folder, "debias", "-", *ASK, "--form", "round", "--output", "-", given=content)
     assert (done.returncode, done.stderr) == (0, b"")
     lines = done.stdout.splitlines()
     assert [line.rpartition(b",")[0] for line in lines[:1]] == content.splitlines()[:1]

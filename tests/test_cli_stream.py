@@ -43,7 +43,7 @@ def failed(ended: Ended) -> set[str]:
 def test_what_is_written_part_by_part_is_verified(way: str, form: str, shell: Shell) -> None:
     place = given(way, shell.folder)
     out = out_of(way, place, shell.folder)
-    made = shell("debias", place, *ASK, "--epsilon", "0.02", "--as", form, "--stream", "--output", out, "--json")
+    made = shell("debias", place, *ASK, "--epsilon", "0.02", "--form", form, "--stream", "--output", out, "--json")
     assert made.code == 0, made.err
     assert made.facts["status"] == "solved"
     assert (shell.folder / f"{out.name}.r2b.json").exists()
@@ -58,7 +58,7 @@ def test_what_is_written_part_by_part_is_verified(way: str, form: str, shell: Sh
 def test_a_single_edited_label_is_seen(form: str, way: str, shell: Shell) -> None:
     place = given(way, shell.folder)
     out = out_of(way, place, shell.folder)
-    assert shell("debias", place, *ASK, "--as", form, "--stream", "--output", out, "--quiet").code == 0
+    assert shell("debias", place, *ASK, "--form", form, "--stream", "--output", out, "--quiet").code == 0
     if way == "parquet":
         table = pq.read_table(out)
         name = "job_fair_boss" if form == "soft" else "job_fair"
@@ -86,7 +86,7 @@ def test_a_single_edited_label_is_seen(form: str, way: str, shell: Shell) -> Non
 def test_labels_swapped_between_two_rows_alike_are_seen_by_drawing_again(shell: Shell) -> None:
     place = given("parquet", shell.folder)
     out = shell.folder / "out.parquet"
-    assert shell("debias", place, *ASK, "--as", "round", "--stream", "--output", out, "--key", "id", "--quiet").code == 0
+    assert shell("debias", place, *ASK, "--form", "round", "--stream", "--output", out, "--key", "id", "--quiet").code == 0
     table = pq.read_table(out)
     keys = list(zip(table["job"].to_pylist(), table["sex"].to_pylist(), strict=True))
     labels = table["job_fair"].to_pylist()
@@ -116,7 +116,7 @@ def test_an_edited_price_or_attribute_is_seen(shell: Shell) -> None:
 
 def test_part_by_part_and_in_memory_give_the_same_labels(shell: Shell) -> None:
     place = given("csv", shell.folder)
-    words = ("debias", place, *ASK, "--as", "round", "--key", "id", "--epsilon", "0.02", "--quiet")
+    words = ("debias", place, *ASK, "--form", "round", "--key", "id", "--epsilon", "0.02", "--quiet")
     assert shell(*words, "--stream", "--output", shell.folder / "a.csv").code == 0
     assert shell(*words, "--no-stream", "--output", shell.folder / "b.csv").code == 0
     assert (shell.folder / "a.csv").read_bytes() == (shell.folder / "b.csv").read_bytes()
@@ -130,7 +130,7 @@ def test_probabilities_are_written_and_verified_part_by_part(form: str, suffix: 
     place = file_tables.write(table.drop_columns("p"), shell.folder / f"p{suffix}")
     out = shell.folder / f"out{suffix}"
     columns = ("--label-columns", "p?", "--sensitive", "g", "--weight", "w")
-    made = shell("debias", place, *columns, "--epsilon", "0.01", "--as", form, "--stream", "--output", out, "--json")
+    made = shell("debias", place, *columns, "--epsilon", "0.01", "--form", form, "--stream", "--output", out, "--json")
     assert made.code == 0, made.err
     checked = shell("verify", out, "--json")
     assert failed(checked) == set()
@@ -156,7 +156,7 @@ def test_lists_of_probabilities_are_a_label_too(shell: Shell) -> None:
 def test_folders_with_columns_in_their_names_are_debiased_and_verified(shell: Shell) -> None:
     place = file_tables.hive(PEOPLE, shell.folder)
     words = ("--label", "job", "--sensitive", "sex,region", "--families", "both")
-    assert shell("debias", place, *words, "--as", "round", "--output", f"{shell.folder}/out/").code == 0
+    assert shell("debias", place, *words, "--form", "round", "--output", f"{shell.folder}/out/").code == 0
     assert (shell.folder / "out.r2b.json").exists()
     assert shell("verify", f"{shell.folder}/out/").code == 0
     assert FileSource.open(shell.folder / "out").names == ("id", "job", "sex", "w", "note", "job_fair", "year", "region")
@@ -171,7 +171,7 @@ def test_weights_and_missing_values_go_through(way: str, shell: Shell) -> None:
     place = given(way, shell.folder, table)
     for form in ("soft", "expand", "round", "sample"):
         out = shell.folder / f"{form}{'' if 'folder' in way else '.parquet'}"
-        words = (*ASK, "--weight", "w", "--missing", "group", "--stream", "--output", out, "--as", form)
+        words = (*ASK, "--weight", "w", "--missing", "group", "--stream", "--output", out, "--form", form)
         assert shell("debias", place, *words).code == 0
         assert failed(shell("verify", out, "--json")) == set()
     refused = shell("debias", place, *ASK, "--stream", "--output", shell.folder / "no")
@@ -215,7 +215,7 @@ def test_reports_from_counts_say_what_reports_from_rows_say(weight: tuple[str, .
         (("{folder}", "--label", "jbo", "--sensitive", "sex"), "Did you mean 'job'"),
         (("{folder}", *ASK, "--key", "idd"), "Did you mean 'id'"),
         (("{folder}", *ASK, "--epsilon", "bos=0.1"), "Did you mean 'boss'"),
-        (("{folder}", *ASK, "--new-column", "note", "--as", "round"), "--new-column"),
+        (("{folder}", *ASK, "--new-column", "note", "--form", "round"), "--new-column"),
     ],
 )
 def test_what_streams_cannot_do_is_refused_with_a_remedy(words: tuple[str, ...], match: str, shell: Shell) -> None:
@@ -241,7 +241,7 @@ def test_large_files_are_read_part_by_part_by_themselves(shell: Shell, monkeypat
 def test_rows_are_counted_on_a_terminal_and_nowhere_else(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("r2b.cli.meter._MOMENT", -1.0)
     place = given("parquet", shell.folder)
-    words = ("debias", place, *ASK, "--as", "round", "--stream", "--force", "--output", shell.folder / "out.parquet")
+    words = ("debias", place, *ASK, "--form", "round", "--stream", "--force", "--output", shell.folder / "out.parquet")
     assert shell(*words).err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     shown = shell(*words)
@@ -255,7 +255,7 @@ def test_nothing_is_written_over_and_the_input_never(shell: Shell) -> None:
     assert shell("debias", place, *ASK, "--output", shell.folder / "out").code == 0
     again = shell("debias", place, *ASK, "--output", shell.folder / "out")
     assert (again.code, "there already" in again.err) == (2, True)
-    assert shell("debias", place, *ASK, "--as", "round", "--output", shell.folder / "out", "--force").code == 0
+    assert shell("debias", place, *ASK, "--form", "round", "--output", shell.folder / "out", "--force").code == 0
     assert shell("verify", shell.folder / "out").code == 0
     for where in (place, place / "in"):
         assert shell("debias", place, *ASK, "--output", where, "--force").code == 2
@@ -267,7 +267,7 @@ def test_another_format_and_another_type_are_verified(shell: Shell) -> None:
     numbers = np.array([{"f": 0, "m": 1}[value] for value in PEOPLE["sex"].to_pylist()])
     place = given("parquet", shell.folder, PEOPLE.set_column(2, "sex", pa.array(numbers)))
     for form in ("round", "soft"):
-        assert shell("debias", place, *ASK, "--as", form, "--stream", "--output", shell.folder / f"{form}.csv").code == 0
+        assert shell("debias", place, *ASK, "--form", form, "--stream", "--output", shell.folder / f"{form}.csv").code == 0
         assert failed(shell("verify", shell.folder / f"{form}.csv", "--json")) == set()
 
 

@@ -193,7 +193,7 @@ def test_what_is_left_undone_is_said_in_options_throughout(shell: Shell) -> None
 
 
 def test_verify_says_where_columns_that_are_gone_can_be_had(shell: Shell) -> None:
-    shell("debias", "people.csv", *ASK, "--as", "round", "-o", "fair.csv")
+    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
     lines = Path("fair.csv").read_text().splitlines()
     shell.write(
         "labels.csv",
@@ -207,7 +207,7 @@ def test_verify_says_where_columns_that_are_gone_can_be_had(shell: Shell) -> Non
 
 
 def test_one_label_that_was_edited_is_one_row(shell: Shell) -> None:
-    shell("debias", "people.csv", *ASK, "--as", "round", "-o", "fair.csv")
+    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
     lines = Path("fair.csv").read_text().splitlines()
     lines[1] = lines[1].rpartition(",")[0] + (",clerk" if lines[1].endswith(",boss") else ",boss")
     shell.write("fair.csv", "\n".join(lines) + "\n")

@@ -26,7 +26,7 @@ def shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytes
 
 
 def debiased(shell: Shell, form: str) -> None:
-    assert shell("debias", "people.csv", *ASK, "--as", form, "-o", "fair.csv", "-q").code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q").code == 0
 
 
 def failing(shell: Shell, *words: str) -> set[str]:
@@ -184,7 +184,7 @@ def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell)
 def test_labels_of_another_seed_are_not_those_of_this_one(shell: Shell) -> None:
     debiased(shell, "round")
     record = Path("fair.csv.r2b.json")
-    assert shell("debias", "people.csv", *ASK, "--as", "round", "--random-state", 5, "-o", "other.csv", "-q").code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", "round", "--random-state", 5, "-o", "other.csv", "-q").code == 0
     record.write_text(Path("other.csv.r2b.json").read_text().replace('"random_state": 5', '"random_state": 0'))
     Path("fair.csv").write_bytes(Path("other.csv").read_bytes())
     assert "labels follow from the prices" in failing(shell)
@@ -208,4 +208,4 @@ def test_a_saved_solution_without_the_record_of_a_file_is_refused(shell: Shell) 
 def test_the_certificate_records_the_command_as_it_was_typed(shell: Shell) -> None:
     debiased(shell, "round")
     command = json.loads(Path("fair.csv.r2b.json").read_text())["file"]["command"]
-    assert command == "r2b debias people.csv --label job --sensitive sex --epsilon 0.05 --as round -o fair.csv -q"
+    assert command == "r2b debias people.csv --label job --sensitive sex --epsilon 0.05 --form round -o fair.csv -q"

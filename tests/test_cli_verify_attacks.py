@@ -58,7 +58,7 @@ def test_what_is_printed_is_the_parity_of_the_labels_in_the_file(shell: Shell, f
     data, ask, label = ("scores.csv", SOFT, "label_fair") if soft else ("people.csv", ASK, "job_fair")
     weight = "w" if weighted else None
     ask = (*ask, "--weight", weight) if weight else ask
-    done = shell("debias", data, *ask, "--as", form, "-o", "fair.csv", "--json", stream)
+    done = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--json", stream)
     wanted = parity_of("fair.csv", label, weight)
     assert done.code == 0 and done.facts["parity"] == pytest.approx(wanted, abs=1e-12)
     assert done.facts["realised"]["families"][0]["measure"] == pytest.approx(done.facts["realised"]["parity_by_class"], abs=1e-12)
@@ -66,7 +66,7 @@ def test_what_is_printed_is_the_parity_of_the_labels_in_the_file(shell: Shell, f
     seen = shell("verify", "fair.csv", "--json")
     assert seen.code == 0 and seen.facts["parity"]["file"] == pytest.approx(wanted, abs=1e-12)
     assert f"{wanted:.4f} in the file" in shell("verify", "fair.csv").out
-    said = shell("debias", data, *ask, "--as", form, "-o", "fair.csv", "--force", stream).out
+    said = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--force", stream).out
     assert f"-> {wanted:.4f} in these labels" in said
     if wanted > (0.01 if soft else 0.05):
         assert "above the bound" in said
@@ -82,14 +82,14 @@ def test_streaming_changes_no_byte_of_whole_labels(shell: Shell, form: str, kind
     shell.write(data, "\n".join([f"id,{lines[0]}", *(f"{7 * i},{line}" for i, line in enumerate(lines[1:]))]) + "\n")
     ask = (*ask, "--weight", "w") if weighted else ask
     for stream in ("--stream", "--no-stream"):
-        assert shell("debias", data, *ask, *key, "--as", form, "-o", f"out{stream}.csv", "-q", stream).code == 0
+        assert shell("debias", data, *ask, *key, "--form", form, "-o", f"out{stream}.csv", "-q", stream).code == 0
     assert Path("out--stream.csv").read_bytes() == Path("out--no-stream.csv").read_bytes()
 
 
 def test_the_library_gives_what_the_command_writes_and_measures(shell: Shell) -> None:
     columns = people()
     fair = r2b.debias(columns["job"], sensitive_features={"sex": columns["sex"]}, epsilon=0.05)
-    done = shell("debias", "people.csv", *ASK, "--as", "round", "-o", "fair.csv", "--json", "--random-state", 3)
+    done = shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv", "--json", "--random-state", 3)
     written = read_table("fair.csv").columns(["job_fair"])["job_fair"]
     assert list(fair.round(3)) == list(written)
     found = fair.realised(written)
@@ -99,7 +99,7 @@ def test_the_library_gives_what_the_command_writes_and_measures(shell: Shell) ->
 
 
 def test_a_weighted_rounding_that_misses_the_bound_says_so_with_what_is_promised(shell: Shell) -> None:
-    done = shell("debias", "scores.csv", *SOFT, "--weight", "w", "--as", "round", "-o", "fair.csv", "--random-state", 1)
+    done = shell("debias", "scores.csv", *SOFT, "--weight", "w", "--form", "round", "-o", "fair.csv", "--random-state", 1)
     found = parity_of("fair.csv", "label_fair", "w")
     assert found > 0.01 and f"{found:.4f} in these labels" in done.out
     promised = float(done.out.split("parity up to ")[1].split(" ")[0])
@@ -108,7 +108,7 @@ def test_a_weighted_rounding_that_misses_the_bound_says_so_with_what_is_promised
 
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
 def test_the_reports_state_the_parity_of_the_labels_in_the_file(shell: Shell, stream: str) -> None:
-    words = ("--as", "sample", "-o", "fair.csv", "-q", "--html", "r.html", "--markdown", "r.md", stream)
+    words = ("--form", "sample", "-o", "fair.csv", "-q", "--html", "r.html", "--markdown", "r.md", stream)
     assert shell("debias", "people.csv", *ASK, *words).code == 0
     found = parity_of("fair.csv", "job_fair")
     for name in ("r.html", "r.md"):
@@ -129,7 +129,7 @@ def certificate(change: Callable[[dict[str, Any]], Any]) -> None:
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
 @pytest.mark.parametrize("form", ["round", "sample"])
 def test_the_biased_labels_put_back_fail_whatever_the_certificate_says(shell: Shell, form: str, stream: str) -> None:
-    assert shell("debias", "people.csv", *ASK, "--as", form, "-o", "fair.csv", "-q", stream).code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q", stream).code == 0
     table = read_table("fair.csv")
     columns = table.columns(table.names)
     columns["job_fair"] = columns["job"]
@@ -171,7 +171,7 @@ MALFORMED = {
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_certificate_proves_nothing(shell: Shell, name: str, stream: str) -> None:
-    assert shell("debias", "people.csv", *ASK, "--as", "round", "-o", "fair.csv", "-q", stream).code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv", "-q", stream).code == 0
     certificate(lambda content: MALFORMED[name](content["file"]))
     done = shell("verify", "fair.csv")
     assert done.code == 1, done.err
@@ -179,7 +179,7 @@ def test_a_malformed_certificate_proves_nothing(shell: Shell, name: str, stream:
 
 
 def test_the_claim_is_stated_and_can_be_insisted_on(shell: Shell) -> None:
-    assert shell("debias", "people.csv", *ASK, "--as", "round", "-o", "fair.csv", "-q").code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv", "-q").code == 0
     done = shell("verify", "fair.csv")
     for said in (
         "label             job",
@@ -271,7 +271,7 @@ def test_random_edits_are_caught(shell: Shell, form: str, stream: str, edits: in
     columns = people()
     columns["job"] = ["idle" if job == "none, yet" else job for job in columns["job"]]
     shell.write("people.csv", csv_of({name: columns[name] for name in ("job", "sex")}))
-    assert shell("debias", "people.csv", *ASK, "--as", form, "-o", "fair.csv", "-q", stream).code == 0
+    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q", stream).code == 0
     output, proof = Path("fair.csv").read_bytes(), Path("fair.csv.r2b.json").read_text()
     untouched = json.loads(proof)
     untouched["file"]["fingerprints"] = {}

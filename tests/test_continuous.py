@@ -184,7 +184,7 @@ def test_new_ages_are_priced_by_the_same_functions(by_age, tmp_path):
     for each in (fair, r2b.load(tmp_path / "fair.json")):
         np.testing.assert_allclose(each.transform(y, sensitive_features={"age": age}), expected, atol=1e-12)
         np.testing.assert_allclose(each.transform(y, sensitive_features=r2b.Continuous(age)), expected, atol=1e-12)
-        assert len(each.transform(y, sensitive_features={"age": age}, output="round")) == 3
+        assert len(each.transform(y, sensitive_features={"age": age}, form="round")) == 3
     with pytest.raises(InputError, match="'old'"):
         fair.transform(y[:1], sensitive_features={"age": ["old"]})
 

@@ -163,7 +163,7 @@ def test_what_is_no_seed_is_refused(fair, seed):
         with pytest.raises(errors.ParameterError, match=r"random_state is .*whole number"):
             call(random_state=seed)
     with pytest.raises(errors.ParameterError, match="random_state"):
-        fair.transform(Y, sensitive_features=SEX, output="round", random_state=seed)
+        fair.transform(Y, sensitive_features=SEX, form="round", random_state=seed)
 
 
 @pytest.mark.parametrize("option", [{"level": "x"}, {"level": 2}, {"n_boot": "x"}, {"n_boot": 2.5}, {"n_boot": 1}])

@@ -16,7 +16,7 @@ from r2b._data import mixtures, read
 from r2b._data.arrays import compact_integers
 from r2b._data.merge import Rows, merge
 from r2b._labels import task as jobs
-from r2b._labels.task import Job, Settings
+from r2b._labels.task import MemoryTask, Settings
 from r2b._solve.oracle import DesignOracle, MemoryOracle, evaluated, folded_curvature, inspected
 from r2b._solve.oracle.thinning import calibrated
 
@@ -197,7 +197,7 @@ def test_a_continuous_attribute_of_distinct_values_takes_few_passes(soft):
 @pytest.mark.parametrize("kind", ["classes", "soft"])
 def test_samples_keep_the_share_of_every_group(kind):
     y, matrix = drawn(140_001, 16, 3, soft=kind == "soft")
-    job = Job.of(read(y, sensitive_features=r2b.Membership(matrix)), Request(), Settings())
+    job = MemoryTask.of(read(y, sensitive_features=r2b.Membership(matrix)), Request(), Settings())
     assert isinstance(job.oracle, DesignOracle)
     small, large = job.oracle.samples()
     taken = getattr(small, "sample", small)
@@ -211,7 +211,7 @@ def test_samples_keep_the_share_of_every_group(kind):
 def test_no_sample_stands_for_a_group_that_hardly_anyone_is_in():
     y, matrix = drawn(140_001, 16, 2)
     few = np.where(np.arange(140_001) < 40, "few", "many")
-    job = Job.of(read(y, sensitive_features={"g": r2b.Membership(matrix), "rare": few}), Request(families="marginal"), Settings())
+    job = MemoryTask.of(read(y, sensitive_features={"g": r2b.Membership(matrix), "rare": few}), Request(families="marginal"), Settings())
     assert job.oracle.samples() is None
     fair = job.solve()
     assert fair.status.ok and fair.certificate.holds

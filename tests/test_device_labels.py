@@ -115,7 +115,7 @@ def test_new_rows_get_the_labels_that_the_host_would_give() -> None:
     new = fair.transform(torch.from_numpy(y[:50]), sensitive_features=torch.from_numpy(groups[:50]))
     assert np.abs(new.numpy() - host.transform(y[:50], sensitive_features=groups[:50])).max() <= 1e-12
     assert np.abs(fair.transform(y[:50], sensitive_features=groups[:50]) - new.numpy()).max() <= 1e-12
-    index, _, weight = fair.transform(torch.from_numpy(y[:50]), sensitive_features=torch.from_numpy(groups[:50]), output="expand")
+    index, _, weight = fair.transform(torch.from_numpy(y[:50]), sensitive_features=torch.from_numpy(groups[:50]), form="expand")
     assert float(weight.sum()) == pytest.approx(50)
     assert int(index.max()) == 49
     with pytest.raises(UnseenError):
@@ -168,7 +168,7 @@ def test_the_account_reads_like_that_of_the_host() -> None:
     fair, y, groups = solved()
     host = r2b.debias(y, sensitive_features=groups, epsilon=0.02)
     assert str(fair).splitlines()[1] == str(host).splitlines()[1]
-    assert fair.dearest_constraints(3)[0].group == host.dearest_constraints(3)[0].group
+    assert fair.costliest_constraints(3)[0].group == host.costliest_constraints(3)[0].group
     assert fair.largest_changes() == []
 
 

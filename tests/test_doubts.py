@@ -13,7 +13,7 @@ import r2b
 from r2b._constraints.families.doubts import doubts_of
 from r2b.errors import DataWarning, InputError, ParameterError
 from r2b.report import gather, to_markdown
-from r2b.sklearn import R2B
+from r2b.sklearn import LabelDebiaser
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -118,7 +118,7 @@ CALLS = {
     "scan, probabilities": lambda: r2b.scan(_table({"a": [0.5] * N, "b": [0.5] * N, **few("?", "x")})).debias(
         label=["a", "b"], sensitive_features="sex", epsilon=0.5
     ),
-    "sklearn": lambda: R2B(epsilon=0.5).fit(Y, sensitive_features=few("?", "x")),
+    "sklearn": lambda: LabelDebiaser(epsilon=0.5).fit(Y, sensitive_features=few("?", "x")),
     "report": lambda: gather(Y, sensitive_features=few("?", "x"), epsilon=0.5),
 }
 
@@ -209,7 +209,7 @@ def test_small_groups_are_left_out_of_a_scan_an_estimator_and_an_audit():
     fair = r2b.debias(y, sensitive_features={"sex": sex}, **asked)
     scanned = r2b.scan(_table({"y": y, "sex": sex})).debias(label="y", sensitive_features="sex", **asked)
     np.testing.assert_allclose(scanned.prices, fair.prices, atol=1e-9)
-    fitted = R2B(**asked).fit(y, sensitive_features={"sex": sex})
+    fitted = LabelDebiaser(**asked).fit(y, sensitive_features={"sex": sex})
     np.testing.assert_allclose(fitted.prices_, fair.prices, atol=1e-12)
     found = r2b.audit(y, sensitive_features=sex, min_group_size=10, small_groups="exclude", n_permutations=0, n_boot=0)
     assert found.families[0].groups == ("f", "m") and found.families[0].left_out == 12 and found.left_out == pytest.approx(0.03)

@@ -12,7 +12,7 @@ from r2b._constraints.parity.bounds import epsilon_per_class
 from r2b.app.choice import Choice
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown
-from r2b.sklearn import R2B
+from r2b.sklearn import LabelDebiaser
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -30,7 +30,7 @@ CALLS = {
     "compare": lambda epsilon: r2b.compare(Y, sensitive_features=SEX, choices={"one": {"epsilon": epsilon}}),
     "frontier": lambda epsilon: r2b.frontier(Y, sensitive_features=SEX, epsilons=[0.0, epsilon]),
     "audit": lambda epsilon: r2b.audit(Y, sensitive_features=SEX, n_permutations=0, n_boot=0).exceeds(epsilon),
-    "sklearn": lambda epsilon: R2B(epsilon=epsilon).fit(Y, sensitive_features=SEX),
+    "sklearn": lambda epsilon: LabelDebiaser(epsilon=epsilon).fit(Y, sensitive_features=SEX),
     "OST": lambda epsilon: r2b.methods.OST(epsilon).fit(Y, sensitive_features=SEX),
     "R2B": lambda epsilon: r2b.methods.R2B(epsilon, max_rounds=2).fit(Y, sensitive_features=SEX),
     "RTO": lambda epsilon: r2b.methods.RTO(epsilon),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
-from r2b._audit.tradeoff import job_of
+from r2b._audit.tradeoff import task_of
 from r2b._constraints.parity import OverallBound, RangeBound, RatioBound, TargetBound, without_implied
 from r2b._constraints.parity.implied import _tighter
 
@@ -55,7 +55,7 @@ def test_a_margin_that_is_bounded_more_closely_is_not_implied():
     families = [r2b.Family(["sex", "race"], epsilon=0.2), r2b.Family("sex", epsilon=0.01)]
     fair = r2b.debias(who.given, sensitive_features=who.sensitive, families=families)
     assert fair.certificate.holds and fair.certificate.families[1].measure.max() <= 0.01 + 1e-9
-    assert len(without_implied(job_of(who.given, {"sensitive_features": who.sensitive, "families": families}).parity).parity.members) == 2
+    assert len(without_implied(task_of(who.given, {"sensitive_features": who.sensitive, "families": families}).parity).parity.members) == 2
 
 
 def test_rows_that_the_crossings_leave_out_still_count_in_their_margin():
@@ -63,7 +63,7 @@ def test_rows_that_the_crossings_leave_out_still_count_in_their_margin():
     race = who.race.astype(object)
     race[::3] = None
     people_ = {"sex": who.sex, "race": race}
-    job = job_of(who.given, {"sensitive_features": people_, "families": "both", "missing": "exclude", "epsilon": 0.0})
+    job = task_of(who.given, {"sensitive_features": people_, "families": "both", "missing": "exclude", "epsilon": 0.0})
     kept = [member.name for member in without_implied(job.parity).parity.members]
     assert kept == ["sex", "sex x race"]  # of race the crossings tell, of sex they do not: rows without a race are in no crossing
 
@@ -73,7 +73,7 @@ def test_rows_that_the_crossings_leave_out_still_count_in_their_margin():
 def test_prices_of_less_have_the_same_shifts(seed, families, bound):
     who = people(seed, decades=0.0)
     arguments, _ = asked(who, "both" if families == "list" else families, bound, "small", seed)
-    parity = job_of(who.given, arguments).parity
+    parity = task_of(who.given, arguments).parity
     slim = without_implied(parity)
     prices = np.random.default_rng(seed).normal(size=(parity.n_groups, who.n_classes))
     np.testing.assert_allclose(slim.parity.shifts(slim.reduced(prices)), parity.shifts(prices), atol=1e-12)

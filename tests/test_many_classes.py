@@ -15,7 +15,7 @@ from r2b._constraints.families import Request
 from r2b._constraints.parity import OverallBound, Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._labels.task import Job, Settings
+from r2b._labels.task import MemoryTask, Settings
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle, oracle_of
 from r2b._solve.solvers import Limits, Stage, Status, plan, run, solve
@@ -46,7 +46,7 @@ def problem_of(weight: np.ndarray, epsilon: float | np.ndarray, lam: float) -> P
 def by_thresholds(problem: Problem, kernel: str = "numpy", path: bool = False):
     if kernel == "compiled":
         pytest.importorskip("numba")
-    solver = Thresholds(ClassOracle(problem.at_hand, kernel), problem.parity, problem.lam, path)
+    solver = Thresholds(ClassOracle(problem.rows_in_memory, kernel), problem.parity, problem.lam, path)
     outcome = run([Stage(solver, 1e-12, 300), Stage(solver, 1e-10, 0)], np.zeros((problem.n_groups, problem.n_classes)), Limits())
     outcome.prices = problem.parity.settle(outcome.prices)
     return outcome
@@ -72,7 +72,7 @@ def drawn(seed: int) -> Problem:
 def test_structure_and_the_general_methods_agree(kernel, seed):
     """The rows' means are unique where prices are not; the evidence is that of an oracle which walks the rows."""
     problem = drawn(seed)
-    walker = MemoryOracle(problem.at_hand, "numpy")
+    walker = MemoryOracle(problem.rows_in_memory, "numpy")
     ours, theirs = by_thresholds(problem, kernel), solve(problem, walker)
     assert ours.status is theirs.status is Status.SOLVED
     assert ours.residual <= 1e-10
@@ -96,7 +96,7 @@ def test_the_path_to_a_small_lam_ends_where_the_direct_way_does():
     problem = problem_of(zipf(3, 30), 1e-3, 0.2)
     direct, along = by_thresholds(problem), by_thresholds(problem, path=True)
     assert direct.status is along.status is Status.SOLVED
-    oracle = MemoryOracle(problem.at_hand, "numpy")
+    oracle = MemoryOracle(problem.rows_in_memory, "numpy")
     one, other = (oracle.evaluate(outcome.prices, 0.2, curvature=False).means for outcome in (direct, along))
     assert one == pytest.approx(other, abs=1e-8)
 
@@ -106,7 +106,7 @@ def test_a_thousand_classes_are_solved_and_their_matrix_is_never_made(epsilon):
     weight = zipf(3, 1000)
     arguments = table(weight)
     dataset = read(arguments.pop("y"), **arguments)
-    job = Job.of(dataset, Request(epsilon=epsilon), Settings())
+    job = MemoryTask.of(dataset, Request(epsilon=epsilon), Settings())
     fair = job.solve()
     assert fair.status is Status.SOLVED and fair.certificate.holds and fair.residual <= 1e-10
     assert {line.stage for line in fair.history} == {"thresholds"}
@@ -121,7 +121,7 @@ def test_a_thousand_classes_are_solved_and_their_matrix_is_never_made(epsilon):
 
 def test_labels_that_are_fair_already_make_no_matrix_either():
     arguments = table(np.tile(zipf(1, 500), (2, 1)))
-    job = Job.of(read(arguments.pop("y"), **arguments), Request(epsilon=0.0), Settings())
+    job = MemoryTask.of(read(arguments.pop("y"), **arguments), Request(epsilon=0.0), Settings())
     assert job.solve().status is Status.ALREADY_FAIR
     assert "labels" not in vars(job.rows)
 
@@ -148,7 +148,7 @@ def test_the_oracle_by_structure_serves_the_general_methods_too():
     groups, classes = np.nonzero(weight)
     both = {"one": groups // 2, "other": groups % 2}
     dataset = read(classes, sensitive_features=both, sample_weight=weight[groups, classes])
-    job = Job.of(dataset, Request(epsilon=0.01, families="marginal"), Settings())
+    job = MemoryTask.of(dataset, Request(epsilon=0.01, families="marginal"), Settings())
     other = replace(job, oracle=ClassOracle(job.rows, "numpy"))
     walked, fair = job.solve(), other.solve()
     assert fair.status is Status.SOLVED and fair.certificate.holds
@@ -177,7 +177,7 @@ def test_rows_to_which_changes_have_costs_are_walked_one_by_one():
 
 def test_where_matrices_would_not_fit_nothing_else_is_tried(monkeypatch):
     problem = problem_of(zipf(2, 40), 0.001, 0.5)
-    oracle = ClassOracle(problem.at_hand, "numpy")
+    oracle = ClassOracle(problem.rows_in_memory, "numpy")
     monkeypatch.setattr(plan, "_NET_ENTRIES", 1000)
     stages = list(plan.exact_plan(problem, oracle, None, 1e-10))
     # Newton only judges; every step is on thresholds.
@@ -187,10 +187,10 @@ def test_where_matrices_would_not_fit_nothing_else_is_tried(monkeypatch):
 
 def test_another_bound_or_another_oracle_goes_to_the_general_methods():
     problem = problem_of(zipf(2, 40), 0.001, 1.0)
-    oracle = ClassOracle(problem.at_hand, "numpy")
+    oracle = ClassOracle(problem.rows_in_memory, "numpy")
     assert plan._by_structure(problem, oracle)
-    assert not plan._by_structure(problem, MemoryOracle(problem.at_hand, "numpy"))
-    overall = replace(problem, parity=Parity.of_groups(OverallBound(np.full(40, 0.001)), problem.at_hand.group_weight))
+    assert not plan._by_structure(problem, MemoryOracle(problem.rows_in_memory, "numpy"))
+    overall = replace(problem, parity=Parity.of_groups(OverallBound(np.full(40, 0.001)), problem.rows_in_memory.group_weight))
     assert not plan._by_structure(overall, oracle)
 
 

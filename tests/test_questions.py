@@ -170,16 +170,16 @@ def test_the_price_of_a_constraint_is_the_slope_of_the_optimum(kind):
     # Equal bounds can hold each other in place (differences add up to zero), and then letting one go alone brings less.
     bounds = np.array([0.05, 0.045, 0.04, 0.06])
     fair = r2b.debias(y, sensitive_features=people["a"], epsilon=bounds)
-    dearest = fair.dearest_constraints(1)[0]
-    label = list(fair.classes).index(dearest.label)
+    costliest = fair.costliest_constraints(1)[0]
+    label = list(fair.classes).index(costliest.label)
     step = 1e-5
     wider = r2b.debias(y, sensitive_features=people["a"], epsilon=bounds + step * (np.arange(4) == label)).certificate
-    assert (fair.certificate.objective - wider.objective) / step == pytest.approx(dearest.rate, rel=1e-2)
-    rates = np.array([cost.rate for cost in fair.dearest_constraints(8)])
+    assert (fair.certificate.objective - wider.objective) / step == pytest.approx(costliest.rate, rel=1e-2)
+    rates = np.array([cost.rate for cost in fair.costliest_constraints(8)])
     assert (np.diff(rates) <= 1e-12).all()  # equals but for rounding stand in the order of groups
-    assert fair.dearest_constraints(0) == []
+    assert fair.costliest_constraints(0) == []
 
 
 def test_fair_labels_have_no_dear_constraints():
     y, people = small("classes")
-    assert r2b.debias(y, sensitive_features=people, epsilon=1.0).dearest_constraints() == []
+    assert r2b.debias(y, sensitive_features=people, epsilon=1.0).costliest_constraints() == []

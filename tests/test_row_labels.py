@@ -12,7 +12,7 @@ from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation
 from r2b.metrics.performance import error_parity, parity_interval, top_k_accuracy, tv_accuracy
 from r2b.metrics.theory import generalization_bound
-from r2b.sklearn import R2B
+from r2b.sklearn import LabelDebiaser
 
 N = 60
 RNG = np.random.default_rng(3)
@@ -98,9 +98,7 @@ CALLS = {
     "debias, columns of y": lambda other: r2b.debias({"no": SCORES["no"], "yes": other(SCORES["yes"])}, sensitive_features=SEX.to_numpy()),
     "debias, y as columns": lambda other: r2b.debias(dict(SCORES), sensitive_features=other(SEX)),
     "transform": lambda other: _fair().transform(Y, sensitive_features=other(SEX)),
-    "transform, weight": lambda other: _fair().transform(
-        Y.to_numpy(), sensitive_features=SEX, sample_weight=other(WEIGHT), output="expand"
-    ),
+    "transform, weight": lambda other: _fair().transform(Y.to_numpy(), sensitive_features=SEX, sample_weight=other(WEIGHT), form="expand"),
     "expand": lambda other: _fair().expand(other(X)),
     "expand, y without an index": lambda other: _fair(Y.to_numpy()).expand(other(X)),
     "sample by key": lambda other: _fair().sample(key=other(pd.Series(range(N)))),
@@ -122,7 +120,7 @@ CALLS = {
     "reweighing": lambda other: r2b.methods.Reweighing().fit(Y, sensitive_features=other(SEX)),
     "remover": lambda other: r2b.methods.DPRemover().fit(X.to_numpy(), sensitive_features=SEX, sample_weight=other(WEIGHT)),
     "RTO": lambda other: r2b.methods.RTO().fit(SCORES["yes"], sensitive_features=other(SEX)),
-    "R2B": lambda other: R2B().fit(Y, sensitive_features=other(SEX)),
+    "R2B": lambda other: LabelDebiaser().fit(Y, sensitive_features=other(SEX)),
     "classifier": lambda other: _classifier("fit")(other),
     "classifier, batch": lambda other: _classifier("partial_fit")(other),
     "parity_report": lambda other: _classifier("report")(other),

@@ -14,9 +14,9 @@ from r2b._labels.task import Settings
 from r2b.engines import debias_blocks
 from r2b.engines.tables import Scan
 from r2b.methods import HTO, OST, R2B0, RTO, DPRemover, Exact
-from r2b.methods import R2B as Rounds
+from r2b.methods import LabelDebiaser as Rounds
 from r2b.models.imblearn import FairRelabeler
-from r2b.sklearn import R2B, ParityClassifier
+from r2b.sklearn import LabelDebiaser, ParityClassifier
 from r2b.sklearn.options import DATA, RUN_TIME
 
 ROWS = dict.fromkeys(DATA, "speaks of rows, and is an argument of fit")
@@ -32,12 +32,12 @@ PLACES = {
     ),
     "scan": (
         {"y": "a table has columns: label names them", "merge_rows": "classes are counted, probabilities are not merged"},
-        {"self": "", "label": "the column of y", "at_hand": "how much of the table is brought home"},
+        {"self": "", "label": "the column of y", "sample_entries": "how much of the table is brought home"},
     ),
     "blocks": (
         dict.fromkeys(["y", "sample_weight", "normalize", "merge_rows", "kernel", "threads"], IN_BLOCKS)
         | dict.fromkeys(["objective", "costs"], "for class labels, which are not in blocks"),
-        {"blocks": "the rows", "classes": "their names", "at_hand": "how much is brought home"},
+        {"blocks": "the rows", "classes": "their names", "sample_entries": "how much is brought home"},
     ),
     "R2B": (ROWS | RUN, {"output": "the form that labels leave in", "random_state": "draws them"}),
     "ParityClassifier": (
@@ -57,16 +57,16 @@ def place(name):
     return {
         "scan": Scan.debias,
         "blocks": debias_blocks,
-        "R2B": R2B,
+        "LabelDebiaser": LabelDebiaser,
         "ParityClassifier": ParityClassifier,
         "FairRelabeler": FairRelabeler,
     }[name]
 
 
 FITS = [
-    R2B.fit,
-    R2B.fit_transform,
-    R2B.transform,
+    LabelDebiaser.fit,
+    LabelDebiaser.fit_transform,
+    LabelDebiaser.transform,
     ParityClassifier.fit,
     ParityClassifier.partial_fit,
     FairRelabeler.fit_resample,
@@ -113,7 +113,7 @@ def test_the_methods_take_epsilon_first_and_all_else_by_name(method):
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[1:])
 
 
-@pytest.mark.parametrize("method", [Rounds, RTO, DPRemover, R2B, ParityClassifier, FairRelabeler])
+@pytest.mark.parametrize("method", [Rounds, RTO, DPRemover, LabelDebiaser, ParityClassifier, FairRelabeler])
 def test_every_random_state_starts_at_the_same_number(method):
     assert arguments(method)["random_state"] == 0
 

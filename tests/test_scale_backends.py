@@ -20,13 +20,13 @@ pa = pytest.importorskip("pyarrow")
 NAMES = list(cases())
 CLASSES = [name for name in NAMES if not cases()[name].soft]
 SOFT = [name for name in NAMES if cases()[name].soft]
-AT_HAND = [(name, None) for name in NAMES] + [(name, few) for name in SOFT for few in (0, 800)]
+SAMPLE_ENTRIES = [(name, None) for name in NAMES] + [(name, few) for name in SOFT for few in (0, 800)]
 
 
 def everywhere(function: Callable[..., None]) -> Callable[..., None]:
     """Run a test for every table; those of probabilities also with few numbers at hand."""
-    names = [f"{name}, {few} at hand" if few is not None else name for name, few in AT_HAND]
-    return pytest.mark.parametrize(("name", "at_hand"), AT_HAND, ids=names)(function)
+    names = [f"{name}, {few} at hand" if few is not None else name for name, few in SAMPLE_ENTRIES]
+    return pytest.mark.parametrize(("name", "sample_entries"), SAMPLE_ENTRIES, ids=names)(function)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,12 +42,12 @@ def test_both_kernels_in_memory_agree(name: str, kernel: Any) -> None:
 
 @everywhere
 @pytest.mark.parametrize("batch_rows", [97, 1 << 20])
-def test_a_table_cut_into_batches(name: str, at_hand: int | None, batch_rows: int) -> None:
-    check_everything(lambda table: HeldSource(table, batch_rows), lambda table: table, name, at_hand=at_hand)
+def test_a_table_cut_into_batches(name: str, sample_entries: int | None, batch_rows: int) -> None:
+    check_everything(lambda table: HeldSource(table, batch_rows), lambda table: table, name, sample_entries=sample_entries)
 
 
 @everywhere
-def test_a_parquet_file_of_several_row_groups(name: str, at_hand: int | None, tmp_path: Path) -> None:
+def test_a_parquet_file_of_several_row_groups(name: str, sample_entries: int | None, tmp_path: Path) -> None:
     if importlib.util.find_spec("r2b.engines.files") is None:
         pytest.skip("files cannot be scanned yet")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -57,28 +57,30 @@ def test_a_parquet_file_of_several_row_groups(name: str, at_hand: int | None, tm
         parquet.write_table(table, path, row_group_size=110)
         return str(path)
 
-    check_everything(written, pa.Table.from_batches, name, at_hand=at_hand)
+    check_everything(written, pa.Table.from_batches, name, sample_entries=sample_entries)
 
 
 @everywhere
-def test_a_polars_lazy_frame(name: str, at_hand: int | None) -> None:
+def test_a_polars_lazy_frame(name: str, sample_entries: int | None) -> None:
     polars = pytest.importorskip("polars")
-    check_everything(lambda table: polars.from_arrow(table).lazy(), lambda frame: frame.collect().to_arrow(), name, at_hand=at_hand)
+    check_everything(
+        lambda table: polars.from_arrow(table).lazy(), lambda frame: frame.collect().to_arrow(), name, sample_entries=sample_entries
+    )
 
 
 @everywhere
-def test_a_duckdb_relation(name: str, at_hand: int | None) -> None:
+def test_a_duckdb_relation(name: str, sample_entries: int | None) -> None:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
-        check_everything(connection.from_arrow, lambda relation: relation.to_arrow_table(), name, at_hand=at_hand)
+        check_everything(connection.from_arrow, lambda relation: relation.to_arrow_table(), name, sample_entries=sample_entries)
 
 
 @pytest.mark.dask
 @everywhere
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_dask_frame(name: str, at_hand: int | None, partitions: int) -> None:
+def test_a_dask_frame(name: str, sample_entries: int | None, partitions: int) -> None:
     pytest.importorskip("dask.dataframe")
-    check_everything(lambda table: dask_frame(table, partitions), from_pandas, name, at_hand=at_hand)
+    check_everything(lambda table: dask_frame(table, partitions), from_pandas, name, sample_entries=sample_entries)
 
 
 def dask_frame(table: Any, partitions: int) -> Any:
@@ -105,7 +107,9 @@ SPARK = [(name, 3) for name in NAMES] + [(name, 1) for name in ("text", "weights
 def test_a_spark_frame(spark: Any, name: str, partitions: int) -> None:
     # With few numbers at hand every pass of the solver is a job of Spark; of single precision the rows come home.
     few = 800 if name in ("probabilities in lists", "probabilities in columns") else None
-    check_everything(lambda table: spark.createDataFrame(table).repartition(partitions), lambda frame: frame.toArrow(), name, at_hand=few)
+    check_everything(
+        lambda table: spark.createDataFrame(table).repartition(partitions), lambda frame: frame.toArrow(), name, sample_entries=few
+    )
 
 
 def test_every_table_has_something_to_do() -> None:

@@ -217,7 +217,8 @@ def test_keys_that_rows_share_cannot_keep_counts_and_are_refused() -> None:
 def test_batches_do_not_show(name: str, size: int) -> None:
     case = cases()[name]
     few, once = (
-        r2b.scan(HeldSource(case.table, rows)).debias(case.label, **case.asked, **case.settings, at_hand=1 << 20) for rows in (size, 600)
+        r2b.scan(HeldSource(case.table, rows)).debias(case.label, **case.asked, **case.settings, sample_entries=1 << 20)
+        for rows in (size, 600)
     )
     assert np.abs(few.prices - once.prices).max() < 1e-9 if case.soft else np.array_equal(few.prices, once.prices)
     for form in ("sample", "expand") if not case.whole else ("sample", "expand", "round"):
@@ -232,7 +233,7 @@ def test_the_kernel_that_is_asked_for_walks_the_blocks(monkeypatch: pytest.Monke
     asked: set[tuple[str, int]] = set()
     choose = blocks.choose_kernel
     monkeypatch.setattr(blocks, "choose_kernel", lambda choice, entries: asked.add((choice, entries)) or choose(choice, entries))
-    r2b.scan(HeldSource(case.table, 100)).debias(case.label, **case.asked, **case.settings, at_hand=0, kernel="compiled")
+    r2b.scan(HeldSource(case.table, 100)).debias(case.label, **case.asked, **case.settings, sample_entries=0, kernel="compiled")
     assert ("compiled", 400) in asked  # a block, which by itself would not have been worth it
 
 

@@ -79,7 +79,7 @@ def test_probabilities_with_partitions_without_rows() -> None:
     case = cases()["probabilities in columns"]
     frame = dd.from_pandas(case.table.to_pandas(), npartitions=5, sort=False)
     spread = dd.concat([frame.partitions[:2], frame[frame["id"] < 0], frame.partitions[2:]])
-    check_solved(r2b.scan(spread).debias(case.label, **case.asked, **case.settings, at_hand=0), case.name)
+    check_solved(r2b.scan(spread).debias(case.label, **case.asked, **case.settings, sample_entries=0), case.name)
 
 
 def test_a_partition_without_any_value_of_an_attribute_is_no_other_type() -> None:
@@ -125,7 +125,7 @@ def test_more_partitions_than_are_run_at_a_time(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(backend, "_MOST_AT_ONCE", 2)
     monkeypatch.setattr(backend, "_MERGED_AT_ONCE", 2)
     for name in ("gaps", "probabilities in columns"):
-        check_everything(lambda table: dd.from_pandas(table.to_pandas(), npartitions=5, sort=False), home, name, at_hand=0)
+        check_everything(lambda table: dd.from_pandas(table.to_pandas(), npartitions=5, sort=False), home, name, sample_entries=0)
 
 
 def test_rows_without_order_need_a_key() -> None:
@@ -168,14 +168,14 @@ def test_a_worker_that_dies_while_solving_changes_nothing(client: Any) -> None:
             killed.append(before[address])
             os.kill(before[address], signal.SIGKILL)
 
-    fair = r2b.scan(frame).debias(case.label, **case.asked, **case.settings, at_hand=0, progress=progress)
+    fair = r2b.scan(frame).debias(case.label, **case.asked, **case.settings, sample_entries=0, progress=progress)
     assert killed
     check_solved(fair, case.name)
 
 
 def test_the_workers_keep_nothing_afterwards(client: Any) -> None:
     case, frame = soft_frame()
-    r2b.scan(frame).debias(case.label, **case.asked, **case.settings, at_hand=0)
+    r2b.scan(frame).debias(case.label, **case.asked, **case.settings, sample_entries=0)
     for _ in range(100):
         client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
         if not any(client.has_what().values()):
@@ -184,7 +184,7 @@ def test_the_workers_keep_nothing_afterwards(client: Any) -> None:
 
 
 def test_a_cluster_gives_the_same_labels_and_errors(client: Any) -> None:
-    check_everything(lambda table: dd.from_pandas(table.to_pandas(), npartitions=4, sort=False), home, "gaps", at_hand=None)
+    check_everything(lambda table: dd.from_pandas(table.to_pandas(), npartitions=4, sort=False), home, "gaps", sample_entries=None)
     held = people()
     held.loc[held.index[100], "level"] = None
     with pytest.raises(MissingValueError, match="partition 1, row 20"):

@@ -57,7 +57,7 @@ def test_the_engine_of_the_page_runs_in_processes(tmp_path: Path, monkeypatch: p
     # Not forked: the children of a process with threads could wait for a lock that nobody holds.
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         found = [
-            debias_blocks(engine.Files(paths, pool), classes=3, sensitive_features=features, epsilon=0.01, at_hand=few)
+            debias_blocks(engine.Files(paths, pool), classes=3, sensitive_features=features, epsilon=0.01, sample_entries=few)
             for few in (0, 1 << 24)
         ]
         with pytest.raises(ProbabilityError, match=r"In block 4, the probabilities of row 1 do not sum to 1\."):
@@ -90,7 +90,7 @@ def test_controls_and_gaps_are_read_as_in_memory() -> None:
         epsilon=0.02,
         missing="group",
     )
-    fair = debias_blocks(Listed(cut(labels, cells)), classes=["a", "b", "c"], **given, epsilon=0.02, missing="group", at_hand=0)
+    fair = debias_blocks(Listed(cut(labels, cells)), classes=["a", "b", "c"], **given, epsilon=0.02, missing="group", sample_entries=0)
     assert fair.groups.tolist() == known.groups.tolist()
     assert np.abs(fair.certificate.means - known.certificate.means).max() < 1e-9
     soft = fair.transform(labels[:5], **{argument: _taken(columns, cells[:5]) for argument, columns in given.items()})
@@ -112,7 +112,7 @@ def test_blocks_are_not_written_to() -> None:
     labels, cells, weight = rows()
     for array in (labels, cells, weight):
         array.flags.writeable = False
-    assert debias_blocks(Listed(cut(labels, cells, weight)), classes=3, sensitive_features=SEX, at_hand=0).status.ok
+    assert debias_blocks(Listed(cut(labels, cells, weight)), classes=3, sensitive_features=SEX, sample_entries=0).status.ok
 
 
 WRONG: list[tuple[str, Block, type[InputError], str]] = [

@@ -78,11 +78,13 @@ def test_weights_count_also_where_they_are_text(way: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("label", ["p", [f"p{k}" for k in range(5)]])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("at_hand", [0, 1 << 24])
-def test_probabilities_in_parquet_are_solved_as_in_memory(label: Any, dtype: type, at_hand: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sample_entries", [0, 1 << 24])
+def test_probabilities_in_parquet_are_solved_as_in_memory(label: Any, dtype: type, sample_entries: int, tmp_path: Path) -> None:
     y, table = file_tables.scores(dtype=dtype)
     pq.write_table(table, tmp_path / "p.parquet", row_group_size=800)
-    fair = r2b.scan(tmp_path / "p.parquet").debias(label, sensitive_features="g", epsilon=0.01, sample_weight="w", at_hand=at_hand)
+    fair = r2b.scan(tmp_path / "p.parquet").debias(
+        label, sensitive_features="g", epsilon=0.01, sample_weight="w", sample_entries=sample_entries
+    )
     known = r2b.debias(y, sensitive_features={"g": table["g"]}, epsilon=0.01, sample_weight=table["w"])
     np.testing.assert_allclose(fair.prices, known.prices, atol=1e-8 if dtype == np.float32 else 1e-9)
     got = framed(fair, "soft")
@@ -95,7 +97,7 @@ def test_probabilities_in_other_files_are_solved_as_in_memory(suffix: str, tmp_p
     y, table = file_tables.scores()
     place = file_tables.write(table.drop_columns("p"), tmp_path / f"p{suffix}")
     labels = [f"p{k}" for k in range(5)]
-    fair = r2b.scan(place).debias(labels, sensitive_features="g", epsilon=0.01, at_hand=1000)
+    fair = r2b.scan(place).debias(labels, sensitive_features="g", epsilon=0.01, sample_entries=1000)
     known = r2b.debias(y, sensitive_features={"g": table["g"]}, epsilon=0.01)
     np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
     audit = r2b.scan(place).audit(labels, sensitive_features="g", n_boot=0, n_permutations=0)
@@ -127,7 +129,7 @@ def test_every_case_of_the_suite_holds_for_a_folder_of_arrow_files(name: str, tm
             file_tables.write(table.slice(start, max(stop - start, 0)), tmp_path / "in" / f"{part}.arrow")
         return tmp_path / "in"
 
-    scale_cases.check_everything(written, pa.Table.from_batches, name, at_hand=None)
+    scale_cases.check_everything(written, pa.Table.from_batches, name, sample_entries=None)
 
 
 @pytest.mark.parametrize("many", [1 << 20, 100])

@@ -278,7 +278,7 @@ sys.exit(main(words))
 def test_a_run_that_is_stopped_while_it_writes_has_no_output(number: signal.Signals, code: int, way: str, tmp_path: Path) -> None:
     given = file_tables.WAYS[way](PEOPLE, tmp_path)
     target = tmp_path / ("out" if way == "folder" else f"out.{way}")
-    words = ["debias", given, "--label", "job", "--sensitive", "sex", "--as", "round", "--stream", "--output", target, "--quiet"]
+    words = ["debias", given, "--label", "job", "--sensitive", "sex", "--form", "round", "--stream", "--output", target, "--quiet"]
     kind = "TextOut" if way == "csv" else "ParquetOut"
     command = [sys.executable, "-W", "error", "-c", STOPPED, str(int(number)), kind, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})

@@ -120,7 +120,7 @@ def test_batches_have_a_fixed_size_however_the_engine_cuts_rows() -> None:
 def test_batches_do_not_show_in_labels() -> None:
     case = cases()["probabilities in columns, single"]
     frame = pl.from_arrow(case.table).lazy()
-    fair = [r2b.scan(PolarsSource(frame, size)).debias(case.label, **case.asked, **case.settings, at_hand=0) for size in (64, 1000)]
+    fair = [r2b.scan(PolarsSource(frame, size)).debias(case.label, **case.asked, **case.settings, sample_entries=0) for size in (64, 1000)]
     for each in fair:
         check_solved(each, case.name)
     few, all_ = (each.frame("sample", key="id").collect() for each in fair)
@@ -139,7 +139,7 @@ def test_many_rows_go_to_a_scratch_file_that_has_no_name(open_table: Any, tmp_pa
     spool = lazy_blocks.Spool
     monkeypatch.setattr(lazy_blocks, "Spool", lambda *given: seen.append(spool(*given)) or seen[-1])
     fair = r2b.scan(open_table(case.table)).debias(
-        case.label, **case.asked, **case.settings, at_hand=0, progress=lambda _: seen.append(list(tmp_path.iterdir()))
+        case.label, **case.asked, **case.settings, sample_entries=0, progress=lambda _: seen.append(list(tmp_path.iterdir()))
     )
     check_solved(fair, case.name)
     assert isinstance(seen[0], spool) and len(seen) > 1 and not any(seen[1:])

@@ -136,9 +136,9 @@ def test_scratch_space_that_is_not_there_is_refused_by_its_name(tmp_path: Path) 
     group = next(name for name in table.column_names if str(table.schema.field(name).type) == "string")
     with pytest.raises(ParameterError, match=r"cannot be kept in .*nowhere: No such file.*scratch="):
         r2b.scan(tmp_path / "t.parquet", scratch=str(tmp_path / "nowhere")).debias(label, sensitive_features=group)
-    for at_hand in (-1, "x", 1.5):
-        with pytest.raises(ParameterError, match="at_hand is"):
-            r2b.scan(tmp_path / "t.parquet").debias(label, sensitive_features=group, at_hand=at_hand)  # type: ignore[arg-type]
+    for sample_entries in (-1, "x", 1.5):
+        with pytest.raises(ParameterError, match="sample_entries is"):
+            r2b.scan(tmp_path / "t.parquet").debias(label, sensitive_features=group, sample_entries=sample_entries)  # type: ignore[arg-type]
 
 
 def test_a_scan_shows_itself_in_one_line(file: Path) -> None:

@@ -49,12 +49,12 @@ def test_a_path_of_class_labels_is_that_of_rows_in_memory_and_its_points_can_be_
     assert again.certificate.parity_before <= found.epsilon[2] + 0.02
 
 
-@pytest.mark.parametrize("at_hand", [1 << 24, 500])
-def test_a_path_of_probabilities_is_that_of_rows_in_memory(at_hand: int) -> None:
+@pytest.mark.parametrize("sample_entries", [1 << 24, 500])
+def test_a_path_of_probabilities_is_that_of_rows_in_memory(sample_entries: int) -> None:
     y, table = scores(700)
     group = next(name for name in table.column_names if pa.types.is_string(table.schema.field(name).type))
     label = next(name for name in table.column_names if pa.types.is_fixed_size_list(table.schema.field(name).type))
-    found = r2b.scan(table).frontier(label, sensitive_features=group, epsilons=EPSILONS, at_hand=at_hand)
+    found = r2b.scan(table).frontier(label, sensitive_features=group, epsilons=EPSILONS, sample_entries=sample_entries)
     known = r2b.frontier(y, sensitive_features=table[group], epsilons=EPSILONS)
     assert np.abs(found.distance - known.distance).max() < 1e-9
     assert all(point.solved for point in found)

@@ -38,7 +38,7 @@ def strange(spark: Any) -> Any:
         for k in range(90)
     ]
     schema = (
-        "`the.id` bigint NOT NULL, Job string NOT NULL COMMENT 'what they do', job int, `s``ex` string, `a b` decimal(12,2), "
+        "`the.id` bigint NOT NULL, MemoryTask string NOT NULL COMMENT 'what they do', job int, `s``ex` string, `a b` decimal(12,2), "
         "seen timestamp, m map<string,int>, s struct<n: int NOT NULL, t: string>, twice int, twice int"
     )
     return spark.createDataFrame(rows, schema).repartition(3)
@@ -59,7 +59,7 @@ def matrix(table: Any, names: Iterable[str]) -> Any:
 
 @pytest.mark.parametrize(("form", "options"), FORMS)
 def test_old_columns_keep_names_types_gaps_and_comments(strange: Any, form: Any, options: dict[str, Any]) -> None:
-    fair = r2b.scan(strange).debias("Job", sensitive_features="s`ex", epsilon=0.01)
+    fair = r2b.scan(strange).debias("MemoryTask", sensitive_features="s`ex", epsilon=0.01)
     made = fair.frame(form, **options)
     old = strange.schema.fields
     assert made.schema.fields[: len(old)] == old
@@ -73,7 +73,7 @@ def test_old_columns_keep_names_types_gaps_and_comments(strange: Any, form: Any,
 
 def test_a_name_that_differs_in_capitals_is_another_column(strange: Any) -> None:
     by_number = r2b.scan(strange).debias("job", sensitive_features="s`ex", epsilon=0.01)
-    by_name = r2b.scan(strange).debias("Job", sensitive_features="s`ex", epsilon=0.01)
+    by_name = r2b.scan(strange).debias("MemoryTask", sensitive_features="s`ex", epsilon=0.01)
     assert by_number.classes.tolist() == [0, 1, 2, 3] and by_name.classes.tolist() == ["a", "b", "c"][: len(by_name.classes)]
 
 
@@ -125,7 +125,7 @@ def test_moments_are_classes_in_any_time_zone(spark: Any) -> None:
 def test_partitions_without_rows_do_no_harm(spark: Any) -> None:
     table = soft_people(12)
     frame = spark.createDataFrame(table).repartition(3).where("id < 7").repartition(6, "sex")
-    fair = r2b.scan(frame).debias("p", sensitive_features="sex", epsilon=0.02, at_hand=0)
+    fair = r2b.scan(frame).debias("p", sensitive_features="sex", epsilon=0.02, sample_entries=0)
     few = table.slice(0, 7)
     known = r2b.debias(np.array(few["p"].to_pylist()), sensitive_features={"sex": few["sex"]}, epsilon=0.02)
     found = fair.frame("soft").toArrow().sort_by("id")

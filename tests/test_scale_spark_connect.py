@@ -44,7 +44,7 @@ soft = fair.frame("soft").toArrow().sort_by("id")
 said["soft"] = float(np.abs(np.column_stack([soft[f"job_fair_{k}"] for k in "abc"]) - known.soft_labels).max())
 rounded = fair.frame("round", key="id", random_state=1).toArrow().sort_by("id")["job_fair"].to_pylist()
 said["round"] = rounded == list(known.round(1, key=np.arange(400)))
-fair, known = r2b.scan(frame).debias("p", at_hand=200, **asked), r2b.debias(p, **features)
+fair, known = r2b.scan(frame).debias("p", sample_entries=200, **asked), r2b.debias(p, **features)
 said["status"] = fair.status.value
 soft = fair.frame("soft").toArrow().sort_by("id")
 said["probabilities"] = float(np.abs(np.column_stack([soft[f"p_fair_{k}"] for k in range(3)]) - known.soft_labels).max())

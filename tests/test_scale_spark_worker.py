@@ -13,8 +13,8 @@ import r2b
 from r2b._solve.oracle.blocks import Fold, Inspect, LabelSums, Walk, added
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
-from r2b.engines.choice import Choice
 from r2b.engines.decode import Decode
+from r2b.engines.roles import Choice
 from r2b.engines.solving import First
 from r2b.engines.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
 from r2b.errors import ProbabilityError, WeightError

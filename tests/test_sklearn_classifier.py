@@ -43,7 +43,7 @@ def fitted(learner, features=X, y=LABELS, **settings):
 
 
 @pytest.mark.parametrize(
-    ("learner", "strategy", "reason"),
+    ("learner", "form", "reason"),
     [
         (LogisticRegression(), "expand", "takes sample_weight"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "expand", "takes sample_weight"),
@@ -57,9 +57,9 @@ def fitted(learner, features=X, y=LABELS, **settings):
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else value,
 )
-def test_the_strategy_follows_from_what_the_learner_can_do_and_is_said(learner, strategy, reason):
+def test_the_strategy_follows_from_what_the_learner_can_do_and_is_said(learner, form, reason):
     model = fitted(learner)
-    assert model.strategy_ == strategy
+    assert model.form_ == form
     assert reason in model.strategy_reason_
     chances = model.predict_proba(X)
     np.testing.assert_allclose(chances.sum(axis=1), 1)
@@ -70,7 +70,7 @@ def test_the_strategy_follows_from_what_the_learner_can_do_and_is_said(learner, 
     "learner", [make_pipeline(StandardScaler(), LogisticRegression()), GridSearchCV(LogisticRegression(), {"C": [1.0]})]
 )
 def test_weights_find_their_way_to_the_learner_inside(learner):
-    model = fitted(learner, strategy="expand")
+    model = fitted(learner, form="expand")
     inner = model.estimator_[-1] if hasattr(model.estimator_, "steps") else model.estimator_.best_estimator_
     fair = r2b.debias(LABELS, sensitive_features=GROUPS)
     rows, y, weight = fair.expand(X)
@@ -100,7 +100,7 @@ def test_regression_on_probabilities_is_least_squares_put_on_the_simplex():
 
 def test_a_classifier_that_refuses_probabilities_is_refused_with_a_remedy():
     with pytest.raises(ParameterError, match=r"refused it .*KNeighborsRegressor"):
-        fitted(KNeighborsClassifier(), strategy="soft")
+        fitted(KNeighborsClassifier(), form="soft")
 
 
 class SoftLearner(ClassifierMixin, BaseEstimator):
@@ -113,17 +113,17 @@ class SoftLearner(ClassifierMixin, BaseEstimator):
 
 
 def test_a_classifier_that_takes_probabilities_gets_them():
-    model = fitted(SoftLearner(), strategy="soft")
+    model = fitted(SoftLearner(), form="soft")
     np.testing.assert_allclose(model.predict_proba(X)[0], r2b.debias(LABELS, sensitive_features=GROUPS).soft_labels.mean(axis=0))
 
 
 @pytest.mark.parametrize(
-    ("learner", "strategy", "remedy"),
-    [(KNeighborsClassifier(), "expand", "'sample'"), (Ridge(), "round", "strategy='soft'"), (Ridge(), "argmax", "Pass one of 'auto'")],
+    ("learner", "form", "remedy"),
+    [(KNeighborsClassifier(), "expand", "'sample'"), (Ridge(), "round", "form='soft'"), (Ridge(), "argmax", "Pass one of 'auto'")],
 )
-def test_a_strategy_that_the_learner_cannot_follow_is_refused(learner, strategy, remedy):
+def test_a_strategy_that_the_learner_cannot_follow_is_refused(learner, form, remedy):
     with pytest.raises(ParameterError, match=remedy):
-        fitted(learner, strategy=strategy)
+        fitted(learner, form=form)
 
 
 def test_weights_for_a_learner_without_them_are_refused():
@@ -139,15 +139,15 @@ def test_forgotten_groups_and_features_of_other_rows_are_refused():
 
 
 def test_pairs_of_rows_cannot_be_repeated():
-    with pytest.raises(ParameterError, match=r"table of pairs.*strategy='round' or 'sample'"):
-        fitted(SVC(kernel="precomputed"), X @ X.T, strategy="expand")
-    for strategy, taken in (("round", "round"), ("auto", "sample")):
-        model = fitted(SVC(kernel="precomputed"), X @ X.T, strategy=strategy)
-        assert model.strategy_ == taken
+    with pytest.raises(ParameterError, match=r"table of pairs.*form='round' or 'sample'"):
+        fitted(SVC(kernel="precomputed"), X @ X.T, form="expand")
+    for form, taken in (("round", "round"), ("auto", "sample")):
+        model = fitted(SVC(kernel="precomputed"), X @ X.T, form=form)
+        assert model.form_ == taken
         assert model.predict(X @ X.T).shape == (N,)
     weight = (np.arange(N) % 2).astype(float)
     for learner in (KernelRidge(kernel="precomputed"), SVR(kernel="precomputed")):
-        assert fitted(learner, X @ X.T).strategy_ == "soft"
+        assert fitted(learner, X @ X.T).form_ == "soft"
         with pytest.raises(ParameterError, match=r"table of pairs.*Leave out rows of weight 0"):
             ParityClassifier(learner).fit(X @ X.T, LABELS, sensitive_features=GROUPS, sample_weight=weight)
 
@@ -196,13 +196,13 @@ def test_feature_names_are_kept(name):
     assert fitted(LogisticRegression(), CONTAINERS[name]()).feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.parametrize("strategy", ["expand", "round", "sample"])
+@pytest.mark.parametrize("form", ["expand", "round", "sample"])
 @pytest.mark.parametrize("name", ["numpy", "pandas", "polars", "pyarrow", "csr"])
-def test_nothing_that_is_passed_in_is_modified(name, strategy):
+def test_nothing_that_is_passed_in_is_modified(name, form):
     features, before = CONTAINERS[name](), CONTAINERS[name]()
     index = before.index if name == "pandas" else None
     y, groups, weight = pd.Series(LABELS, index), pd.Series(GROUPS, index), WEIGHTS.copy()
-    ParityClassifier(Kind(), strategy=strategy).fit(features, y, sensitive_features=groups, sample_weight=weight)
+    ParityClassifier(Kind(), form=form).fit(features, y, sensitive_features=groups, sample_weight=weight)
     if name in ("numpy", "csr"):
         assert abs(features - before).sum() == 0
     else:
@@ -265,11 +265,11 @@ def test_one_class_left_is_refused_with_a_remedy():
         ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=GROUPS, sample_weight=weight)
 
 
-@pytest.mark.parametrize("strategy", ["expand", "round", "sample"])
-def test_the_same_random_state_gives_the_same_model(strategy):
-    models = [fitted(DecisionTreeClassifier(random_state=0), strategy=strategy, random_state=seed).predict_proba(X) for seed in (1, 1, 2)]
+@pytest.mark.parametrize("form", ["expand", "round", "sample"])
+def test_the_same_random_state_gives_the_same_model(form):
+    models = [fitted(DecisionTreeClassifier(random_state=0), form=form, random_state=seed).predict_proba(X) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(models[0], models[1])
-    assert (models[0] != models[2]).any() == (strategy != "expand")
+    assert (models[0] != models[2]).any() == (form != "expand")
 
 
 def test_a_clone_is_unfitted_and_a_pickle_predicts_the_same():

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from r2b.sklearn import R2B, ParityClassifier
+from r2b.sklearn import LabelDebiaser, ParityClassifier
 
 
 def attribute_of(X):
@@ -88,7 +88,7 @@ ABOUT_PARAMETERS = [
 
 @pytest.mark.parametrize("check", ABOUT_PARAMETERS)
 def test_the_transformer_passes_the_checks_of_parameters(check):
-    getattr(estimator_checks, check)("R2B", R2B())
+    getattr(estimator_checks, check)("LabelDebiaser", LabelDebiaser())
 
 
 def test_without_scikit_learn_the_import_names_the_extra():

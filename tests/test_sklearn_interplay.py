@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 import r2b
 from r2b.errors import InputError, LengthError, ParameterError, ShapeError
 from r2b.metrics import demographic_parity
-from r2b.sklearn import R2B, ParityClassifier
+from r2b.sklearn import LabelDebiaser, ParityClassifier
 from r2b.sklearn.learners import own_split
 
 RNG = np.random.default_rng(21)
@@ -107,7 +107,7 @@ def test_calibration_and_rankings_take_the_scores_of_a_learner_without_probabili
 def test_scores_are_the_learners_own_and_absent_where_it_has_none():
     model = fitted(LinearSVC())
     np.testing.assert_array_equal(model.decision_function(X), model.estimator_.decision_function(X))
-    assert not hasattr(ParityClassifier(Ridge(), strategy="soft"), "decision_function")
+    assert not hasattr(ParityClassifier(Ridge(), form="soft"), "decision_function")
     assert not hasattr(ParityClassifier(GaussianNB()), "decision_function")
 
 
@@ -129,7 +129,7 @@ def test_votes_and_thresholds_are_taken_over_several_fair_models(routing):
 
 
 def test_a_search_runs_in_parallel_and_answers_as_in_one_process(routing):
-    grid = {"strategy": ["expand", "round", "sample"], "estimator__C": [0.1, 1.0]}
+    grid = {"form": ["expand", "round", "sample"], "estimator__C": [0.1, 1.0]}
     found = [
         GridSearchCV(requesting(LogisticRegression()), grid, cv=3, n_jobs=jobs, error_score="raise").fit(
             X, LABELS, sensitive_features=GROUPS
@@ -161,7 +161,7 @@ def test_columns_of_a_frame_are_prepared_before_it_and_inside_it(routing, librar
     prepare = ColumnTransformer(columns).set_output(transform=library)
     table = pl.from_pandas(frame) if library == "polars" else frame
     outside = make_pipeline(clone(prepare), requesting(LogisticRegression())).fit(table, LABELS, sensitive_features=GROUPS)
-    inside = ParityClassifier(make_pipeline(clone(prepare), LogisticRegression()), strategy="round")
+    inside = ParityClassifier(make_pipeline(clone(prepare), LogisticRegression()), form="round")
     inside.fit(table, LABELS, sensitive_features=GROUPS)
     for model in (outside, inside):
         assert demographic_parity(model.predict_proba(table), sensitive_features=GROUPS) < 0.1
@@ -184,7 +184,7 @@ def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
     y = np.where(features[:, 0] + (groups == "m") + rng.normal(size=n) > 0, rng.choice(["a", "b", "c"], n), "d")
     inside = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2, random_state=0))
     model = ParityClassifier(inside).fit(features, y, sensitive_features=groups)
-    assert model.strategy_ == "sample"
+    assert model.form_ == "sample"
     assert "both sides" in model.strategy_reason_
     assert not model.estimator_[-1].do_early_stopping_
 
@@ -199,7 +199,7 @@ def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
 )
 def test_a_learner_that_splits_deep_inside_another_is_seen(learner):
     assert own_split(learner, N) is not None
-    assert fitted(learner).strategy_ == "sample"
+    assert fitted(learner).form_ == "sample"
 
 
 def test_folds_behind_the_probabilities_of_a_support_vector_machine_are_seen():
@@ -212,12 +212,12 @@ def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its
     under = imblearn.under_sampling.RandomUnderSampler(random_state=0)
     inside = imblearn.pipeline.make_pipeline(StandardScaler(), under, LogisticRegression())
     model = fitted(inside)
-    assert model.strategy_ == "sample"
+    assert model.form_ == "sample"
     assert "resamples rows" in model.strategy_reason_
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-    with pytest.raises(ParameterError, match="strategy='sample' or 'round'"):
-        fitted(inside, strategy="expand")
-    assert fitted(inside, strategy="round").strategy_ == "round"
+    with pytest.raises(ParameterError, match="form='sample' or 'round'"):
+        fitted(inside, form="expand")
+    assert fitted(inside, form="round").form_ == "round"
     with pytest.raises(ParameterError, match="takes no sample_weight"):
         ParityClassifier(inside).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=np.ones(N))
 
@@ -231,7 +231,7 @@ def test_balanced_classes_are_balanced_although_fair_labels_spread_over_them(wra
     model = ParityClassifier(wrap(DecisionTreeClassifier(max_depth=1, class_weight="balanced", random_state=0)))
     model.fit(features, y, sensitive_features=groups)
     np.testing.assert_allclose(model.predict_proba(features).mean(axis=0), 1 / 3, atol=0.02)
-    assert model.strategy_ == "sample"
+    assert model.form_ == "sample"
     assert "counting rows" in model.strategy_reason_
 
 
@@ -249,9 +249,9 @@ def test_what_is_no_learner_is_refused_by_fit(learner):
 
 def test_features_in_another_order_than_labels_are_refused():
     frame, y, groups = pd.DataFrame(X), pd.Series(LABELS), pd.Series(GROUPS)
-    for strategy in ("expand", "round"):
+    for form in ("expand", "round"):
         with pytest.raises(InputError, match=r"X and y have the same row labels in a different order"):
-            ParityClassifier(LogisticRegression(), strategy=strategy).fit(frame.iloc[::-1], y, sensitive_features=groups)
+            ParityClassifier(LogisticRegression(), form=form).fit(frame.iloc[::-1], y, sensitive_features=groups)
     with pytest.raises(InputError, match="different order"):
         ParityClassifier(GaussianNB()).partial_fit(frame.iloc[::-1], y, sensitive_features=groups)
     model = ParityClassifier(LogisticRegression()).fit(frame, y, sensitive_features=groups)
@@ -276,7 +276,7 @@ def test_the_accuracy_of_a_report_reads_a_column_and_nothing_wider():
 @pytest.mark.parametrize("state", ["abc", -1, 1.5, np.random])
 def test_a_random_state_that_is_none_is_refused(state):
     with pytest.raises(ParameterError, match=r"random_state is .*RandomState, or None"):
-        R2B(output="sample", random_state=state).fit_transform(LABELS, sensitive_features=GROUPS)
+        LabelDebiaser(form="sample", random_state=state).fit_transform(LABELS, sensitive_features=GROUPS)
     with pytest.raises(ParameterError, match="random_state"):
         fitted(KNeighborsClassifier(), random_state=state)
     with pytest.raises(ParameterError, match="random_state"):
@@ -286,7 +286,7 @@ def test_a_random_state_that_is_none_is_refused(state):
 def test_a_call_without_groups_names_the_request_of_its_own_method():
     for call, request in (
         (lambda: ParityClassifier(GaussianNB()).partial_fit(X, LABELS), "set_partial_fit_request"),
-        (lambda: R2B().fit(LABELS, sensitive_features=GROUPS).transform(LABELS), "set_transform_request"),
+        (lambda: LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(LABELS), "set_transform_request"),
     ):
         with pytest.raises(ParameterError, match=request):
             call()
@@ -314,7 +314,7 @@ def test_weights_in_a_table_of_one_column_are_a_column():
     table = pd.DataFrame({"weight": weight})
     models = []
     for given in (weight, table):
-        model = ParityClassifier(GaussianNB(), strategy="round").partial_fit(X, LABELS, sensitive_features=GROUPS, sample_weight=given)
+        model = ParityClassifier(GaussianNB(), form="round").partial_fit(X, LABELS, sensitive_features=GROUPS, sample_weight=given)
         models.append(model.fit(X, LABELS, sensitive_features=GROUPS, sample_weight=given).predict_proba(X))
         report = model.parity_report(X, sensitive_features=GROUPS, y=LABELS, sample_weight=given, n_permutations=0)
         assert report.accuracy == pytest.approx(np.average(model.predict(X) == LABELS, weights=weight))

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import r2b
 from r2b.errors import ParameterError, UnseenError
-from r2b.sklearn import R2B, ParityClassifier
+from r2b.sklearn import LabelDebiaser, ParityClassifier
 
 RNG = np.random.default_rng(8)
 N = 600
@@ -81,7 +81,7 @@ def test_a_pipeline_inside_is_trained_alike_with_and_without_routing():
 
 
 def test_batches_with_prices_of_all_labels_give_the_model_of_one_fit():
-    prices = R2B().fit(LABELS, sensitive_features=GROUPS)
+    prices = LabelDebiaser().fit(LABELS, sensitive_features=GROUPS)
     model = ParityClassifier(GaussianNB(var_smoothing=0))
     for start in range(0, N, 200):
         part = slice(start, start + 200)
@@ -122,18 +122,18 @@ def test_batches_of_probabilities_train_a_regressor():
     model = ParityClassifier(MLPRegressor(hidden_layer_sizes=(4,), random_state=0))
     for part in (slice(0, 300), slice(300, N)):
         model.partial_fit(X[part], LABELS[part], sensitive_features=GROUPS[part])
-    assert model.strategy_ == "soft"
+    assert model.form_ == "soft"
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
 def test_classes_and_groups_without_prices_are_refused_in_batches():
-    with pytest.raises(UnseenError, match=r"'maybe' has no prices.*labels=R2B"):
+    with pytest.raises(UnseenError, match=r"'maybe' has no prices.*labels=LabelDebiaser"):
         ParityClassifier(GaussianNB()).partial_fit(X, LABELS, sensitive_features=GROUPS, classes=["no", "yes", "maybe"])
     model = ParityClassifier(GaussianNB()).partial_fit(X, LABELS, sensitive_features=GROUPS)
     with pytest.raises(UnseenError):
         model.partial_fit(X[:2], LABELS[:2], sensitive_features=["x", "m"])
     with pytest.raises(ParameterError, match="later batch"):
-        model.partial_fit(X, LABELS, sensitive_features=GROUPS, labels=R2B().fit(LABELS, sensitive_features=GROUPS))
+        model.partial_fit(X, LABELS, sensitive_features=GROUPS, labels=LabelDebiaser().fit(LABELS, sensitive_features=GROUPS))
 
 
 def test_a_first_batch_that_fails_leaves_the_next_one_the_first():
@@ -154,7 +154,7 @@ def test_a_dictionary_of_probabilities_is_a_batch():
 
 def test_what_holds_no_prices_is_refused_as_labels():
     with pytest.raises(ParameterError, match="holds no prices"):
-        ParityClassifier(GaussianNB()).partial_fit(X, LABELS, sensitive_features=GROUPS, labels=R2B())
+        ParityClassifier(GaussianNB()).partial_fit(X, LABELS, sensitive_features=GROUPS, labels=LabelDebiaser())
 
 
 def test_batches_are_offered_only_where_the_learner_takes_them():

@@ -1,4 +1,4 @@
-"""Every documented learner with every strategy that it can follow: the model comes nearer to parity; with the others: a refusal."""
+"""Every documented learner with every form that it can follow: the model comes nearer to parity; with the others: a refusal."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ LEARNERS = {
 WITHOUT_WEIGHTS = {"kNN"}
 
 
-def can(name, strategy):
+def can(name, form):
     if is_regressor(LEARNERS[name]):
-        return strategy == "soft"
-    return strategy != "soft" and not (strategy == "expand" and name in WITHOUT_WEIGHTS)
+        return form == "soft"
+    return form != "soft" and not (form == "expand" and name in WITHOUT_WEIGHTS)
 
 
 @cache
@@ -79,13 +79,13 @@ def parity_before(name):
     return demographic_parity(model.predict_proba(X[1::2]), sensitive_features=groups[1::2])
 
 
-@pytest.mark.parametrize("strategy", ["expand", "round", "sample", "soft"])
+@pytest.mark.parametrize("form", ["expand", "round", "sample", "soft"])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_strategy_brings_held_out_rows_nearer_to_parity_or_is_refused(name, strategy):
+def test_a_strategy_brings_held_out_rows_nearer_to_parity_or_is_refused(name, form):
     X, y, groups = table()
-    model = ParityClassifier(LEARNERS[name], strategy=strategy)
-    if not can(name, strategy):
-        with pytest.raises(ParameterError, match="Use strategy="):
+    model = ParityClassifier(LEARNERS[name], form=form)
+    if not can(name, form):
+        with pytest.raises(ParameterError, match="Use form="):
             model.fit(X[:60], y[:60], sensitive_features=groups[:60])
         return
     chances = model.fit(X[::2], y[::2], sensitive_features=groups[::2]).predict_proba(X[1::2])
@@ -100,7 +100,7 @@ def test_the_choice_of_auto_is_the_one_of_the_table(name):
     X, y, groups = table()
     model = ParityClassifier(LEARNERS[name]).fit(X[:300], y[:300], sensitive_features=groups[:300])
     expected = "soft" if is_regressor(LEARNERS[name]) else "sample" if name in WITHOUT_WEIGHTS else "expand"
-    assert model.strategy_ == expected
+    assert model.form_ == expected
 
 
 @pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"kNN", "kNN, soft"}))
@@ -108,9 +108,9 @@ def test_a_row_of_weight_zero_is_as_good_as_absent(name):
     X, y, groups = table()
     part = slice(0, 400)
     weight = (np.arange(400) % 4 > 0).astype(float)
-    strategy = "soft" if is_regressor(LEARNERS[name]) else "expand"
+    form = "soft" if is_regressor(LEARNERS[name]) else "expand"
     models = [
-        ParityClassifier(LEARNERS[name], strategy=strategy).fit(X[rows], y[rows], sensitive_features=groups[rows], sample_weight=given)
+        ParityClassifier(LEARNERS[name], form=form).fit(X[rows], y[rows], sensitive_features=groups[rows], sample_weight=given)
         for rows, given in ((part, weight), (np.flatnonzero(weight), np.ones(int(weight.sum()))))
     ]
     np.testing.assert_array_equal(models[0].prices_, models[1].prices_)

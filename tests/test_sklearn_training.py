@@ -39,8 +39,8 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[0])
 
 
-def shown(strategy="expand", y=LABELS, features=X, **further):
-    return ParityClassifier(Recorder(), strategy=strategy).fit(features, y, sensitive_features=GROUPS, **further).estimator_
+def shown(form="expand", y=LABELS, features=X, **further):
+    return ParityClassifier(Recorder(), form=form).fit(features, y, sensitive_features=GROUPS, **further).estimator_
 
 
 def test_expansion_shows_every_nonzero_probability_once_and_no_zero():
@@ -61,10 +61,10 @@ def test_sample_weights_multiply_the_weights_of_the_expansion():
     np.testing.assert_allclose(shown(sample_weight=WEIGHTS).weight_, soft[row, column] * WEIGHTS[row], rtol=1e-12)
 
 
-@pytest.mark.parametrize("strategy", ["expand", "round", "sample"])
-def test_rows_of_weight_zero_are_not_shown(strategy):
+@pytest.mark.parametrize("form", ["expand", "round", "sample"])
+def test_rows_of_weight_zero_are_not_shown(form):
     weight = WEIGHTS * (np.arange(N) % 3 > 0)
-    learner = shown(strategy, sample_weight=weight)
+    learner = shown(form, sample_weight=weight)
     assert (learner.weight_ > 0).all()
     assert learner.weight_.sum() == pytest.approx(weight.sum())
     assert set(map(tuple, learner.X_)) == set(map(tuple, X[weight > 0]))
@@ -77,13 +77,13 @@ def test_labels_that_are_already_fair_are_shown_with_the_same_features():
     np.testing.assert_array_equal(learner.weight_, 1)
 
 
-@pytest.mark.parametrize("strategy", ["round", "sample"])
-def test_one_class_per_row_comes_with_the_features_as_they_are(strategy):
-    learner = shown(strategy)
+@pytest.mark.parametrize("form", ["round", "sample"])
+def test_one_class_per_row_comes_with_the_features_as_they_are(form):
+    learner = shown(form)
     assert learner.X_ is X
     assert learner.weight_ is None
     fair = r2b.debias(LABELS, sensitive_features=GROUPS)
-    np.testing.assert_array_equal(learner.y_, fair.round(0) if strategy == "round" else fair.sample(0))
+    np.testing.assert_array_equal(learner.y_, fair.round(0) if form == "round" else fair.sample(0))
 
 
 def soft_cross_entropy(soft, weight, penalty):
@@ -109,7 +109,7 @@ def test_logistic_regression_on_the_expansion_minimises_soft_cross_entropy(weigh
     soft = r2b.debias(LABELS, sensitive_features=GROUPS, sample_weight=weight).soft_labels
     learner = LogisticRegression(C=2.0, solver="newton-cg", tol=1e-11, max_iter=5000)
     model = ParityClassifier(learner).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=weight)
-    assert model.strategy_ == "expand"
+    assert model.form_ == "expand"
     coefficients, intercepts = soft_cross_entropy(soft, weight, 0.5)
     np.testing.assert_allclose(model.estimator_.coef_, coefficients, atol=1e-6)
     np.testing.assert_allclose(model.estimator_.intercept_ - model.estimator_.intercept_.mean(), intercepts, atol=1e-6)
@@ -181,7 +181,7 @@ def test_expansion_comes_to_parity_where_half_is_set_by_sex():
 def test_neighbours_learn_fair_probabilities_by_regression():
     features, y, sex, train, test = adult(0.5)
     model = ParityClassifier(KNeighborsRegressor()).fit(features[train], y[train], sensitive_features=sex[train])
-    assert model.strategy_ == "soft"
+    assert model.form_ == "soft"
     assert demographic_parity(model.predict_proba(features[test]), sensitive_features=sex[test]) <= 0.02
 
 
@@ -208,7 +208,7 @@ def test_early_stopping_sees_rows_that_were_not_trained_on():
 
     learner = Watched(early_stopping=True, max_iter=10, random_state=0)
     model = ParityClassifier(learner).fit(X, LABELS, sensitive_features=GROUPS)
-    assert model.strategy_ == "expand"
+    assert model.form_ == "expand"
     trained, held = (set(map(tuple, seen[part])) for part in ("train", "held"))
     assert not trained & held
     assert len(trained) + len(held) == N

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import r2b
 from r2b.errors import InputError, ParameterError, UnseenError
 from r2b.metrics import demographic_parity
-from r2b.sklearn import R2B
+from r2b.sklearn import LabelDebiaser
 from r2b.sklearn.options import RUN_TIME, option_names, seed_of
 
 RNG = np.random.default_rng(5)
@@ -31,7 +31,9 @@ def test_the_names_left_to_the_run_are_arguments_of_debias():
 
 
 def test_parameters_reach_the_core():
-    fitted = R2B(epsilon={"a": 0.1, "b": 0.2, "c": 0.3}, lam=0.5, tol=1e-8).fit(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    fitted = LabelDebiaser(epsilon={"a": 0.1, "b": 0.2, "c": 0.3}, lam=0.5, tol=1e-8).fit(
+        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
+    )
     direct = r2b.debias(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS, epsilon={"a": 0.1, "b": 0.2, "c": 0.3}, lam=0.5, tol=1e-8)
     np.testing.assert_array_equal(fitted.prices_, direct.prices)
     assert fitted.labels_.lam == 0.5
@@ -41,7 +43,7 @@ def test_the_language_of_constraints_reaches_the_core():
     race = RNG.choice(["x", "y"], 600)
     attributes = {"sex": GROUPS, "race": race}
     settings = {"families": "marginal", "bound": "to_overall", "epsilon": 0.02}
-    fitted = R2B(**settings).fit(LABELS, sensitive_features=attributes)
+    fitted = LabelDebiaser(**settings).fit(LABELS, sensitive_features=attributes)
     np.testing.assert_array_equal(fitted.prices_, r2b.debias(LABELS, sensitive_features=attributes, **settings).prices)
     assert len(fitted.groups_) == 4
     assert demographic_parity(fitted.labels_.soft_labels, sensitive_features=GROUPS, method="to_overall") <= 0.02 + 1e-9
@@ -49,14 +51,14 @@ def test_the_language_of_constraints_reaches_the_core():
 
 def test_control_features_are_asked_for_again_on_new_rows():
     years = RNG.choice(["junior", "senior"], 600)
-    fitted = R2B().fit(LABELS, sensitive_features=GROUPS, control_features=years)
+    fitted = LabelDebiaser().fit(LABELS, sensitive_features=GROUPS, control_features=years)
     fair = fitted.transform(LABELS, sensitive_features=GROUPS, control_features=years)
     for value in ("junior", "senior"):
         assert demographic_parity(fair[years == value], sensitive_features=GROUPS[years == value]) < 1e-9
 
 
 def test_fitted_attributes_are_those_of_the_labels():
-    fitted = R2B(0.01).fit(LABELS, sensitive_features=GROUPS)
+    fitted = LabelDebiaser(0.01).fit(LABELS, sensitive_features=GROUPS)
     assert fitted.classes_.tolist() == ["a", "b", "c"]
     assert fitted.groups_.tolist() == ["f", "m"]
     assert fitted.prices_.shape == (2, 3)
@@ -67,31 +69,36 @@ def test_fitted_attributes_are_those_of_the_labels():
 
 @pytest.mark.parametrize("output", ["soft", "round", "sample"])
 def test_fit_transform_is_fit_then_transform(output):
-    one = R2B(output=output, random_state=3).fit_transform(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
-    two = R2B(output=output, random_state=3).fit(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    one = LabelDebiaser(output=output, random_state=3).fit_transform(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    two = LabelDebiaser(output=output, random_state=3).fit(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
     np.testing.assert_array_equal(one, two.transform(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS))
 
 
 @pytest.mark.parametrize(("output", "allowed"), [("soft", 1e-9), ("round", 1 / 200 + 1 / 300), ("sample", 0.15)])
 def test_labels_leave_in_parity_in_every_form(output, allowed):
-    fair = R2B(output=output).fit_transform(LABELS, sensitive_features=GROUPS)
+    fair = LabelDebiaser(output=output).fit_transform(LABELS, sensitive_features=GROUPS)
     assert demographic_parity(fair, sensitive_features=GROUPS) <= allowed
     assert demographic_parity(LABELS, sensitive_features=GROUPS) > 0.2
 
 
 def test_a_draw_is_repeated_by_its_seed_and_changed_by_another():
-    draws = [R2B(output="sample", random_state=seed).fit_transform(LABELS, sensitive_features=GROUPS).tolist() for seed in (1, 1, 2)]
+    draws = [
+        LabelDebiaser(form="sample", random_state=seed).fit_transform(LABELS, sensitive_features=GROUPS).tolist() for seed in (1, 1, 2)
+    ]
     assert draws[0] == draws[1] != draws[2]
 
 
 def test_a_random_state_of_scikit_learn_is_taken():
-    draws = [R2B(output="sample", random_state=np.random.RandomState(4)).fit_transform(LABELS, sensitive_features=GROUPS) for _ in range(2)]
+    draws = [
+        LabelDebiaser(form="sample", random_state=np.random.RandomState(4)).fit_transform(LABELS, sensitive_features=GROUPS)
+        for _ in range(2)
+    ]
     assert (draws[0] == draws[1]).all()
     assert seed_of(None, 3) is None
 
 
 def test_a_clone_has_the_parameters_and_no_fit():
-    fitted = R2B(0.05, lam=0.7, output="round").fit(LABELS, sensitive_features=GROUPS)
+    fitted = LabelDebiaser(0.05, lam=0.7, form="round").fit(LABELS, sensitive_features=GROUPS)
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
@@ -100,7 +107,7 @@ def test_a_clone_has_the_parameters_and_no_fit():
 
 
 def test_a_pickle_answers_as_the_original():
-    fitted = R2B(0.05).fit(LABELS, sensitive_features=GROUPS)
+    fitted = LabelDebiaser(0.05).fit(LABELS, sensitive_features=GROUPS)
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.labels_.soft_labels, fitted.labels_.soft_labels)
     new = {"y": ["a", "c"], "sensitive_features": ["f", "m"]}
@@ -109,19 +116,19 @@ def test_a_pickle_answers_as_the_original():
 
 def test_forgotten_groups_are_refused_with_the_remedy():
     with pytest.raises(ParameterError, match=r"without sensitive_features.*set_fit_request"):
-        R2B().fit(LABELS)
+        LabelDebiaser().fit(LABELS)
     with pytest.raises(ParameterError, match="without sensitive_features"):
-        R2B().fit(LABELS, sensitive_features=GROUPS).transform(LABELS)
+        LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(LABELS)
 
 
 def test_an_unknown_output_is_refused_and_argmax_is_one():
     with pytest.raises(ParameterError, match="output is 'argmax'"):
-        R2B(output="argmax").fit(LABELS, sensitive_features=GROUPS)
+        LabelDebiaser(output="argmax").fit(LABELS, sensitive_features=GROUPS)
 
 
 def test_a_group_that_was_not_fitted_is_refused():
     with pytest.raises(UnseenError):
-        R2B().fit(LABELS, sensitive_features=GROUPS).transform(["a"], sensitive_features=["x"])
+        LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(["a"], sensitive_features=["x"])
 
 
 def test_scores_of_a_model_become_fair_on_held_out_rows():
@@ -130,7 +137,7 @@ def test_scores_of_a_model_become_fair_on_held_out_rows():
     sex = np.where(X[:, 0] + rng.normal(size=9000) > 0, "m", "f")
     train, tune, test = np.split(np.arange(9000), [3000, 6000])
     scores = LogisticRegression(max_iter=500).fit(X[train], y[train]).predict_proba(X)
-    post = R2B(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
+    post = LabelDebiaser(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
     fair = post.transform(scores[test], sensitive_features=sex[test])
     before = parity_of(scores[test], sex[test]).max()
     assert before > 0.1
@@ -142,8 +149,8 @@ def test_scores_of_a_model_become_fair_on_held_out_rows():
 def test_scores_of_one_class_are_refused_since_they_would_pass_for_classes():
     scores = RNG.beta(2, 3, 600)
     with pytest.raises(InputError, match=r"decimal number is no class.*column_stack\(\[1 - y, y\]\)"):
-        R2B().fit(scores, sensitive_features=GROUPS)
-    fitted = R2B().fit(np.column_stack([1 - scores, scores]), sensitive_features=GROUPS)
+        LabelDebiaser().fit(scores, sensitive_features=GROUPS)
+    fitted = LabelDebiaser().fit(np.column_stack([1 - scores, scores]), sensitive_features=GROUPS)
     with pytest.raises(InputError, match="decimal number"):
         fitted.transform(scores, sensitive_features=GROUPS)
-    assert R2B().fit((scores > 0.5).astype(float), sensitive_features=GROUPS).classes_.tolist() == [0.0, 1.0]
+    assert LabelDebiaser().fit((scores > 0.5).astype(float), sensitive_features=GROUPS).classes_.tolist() == [0.0, 1.0]

@@ -281,7 +281,7 @@ def test_equals_that_differ_by_rounding_are_listed_in_their_order(seed: int) -> 
     """Of two groups each bears the same cost; which of the two numbers is larger in its last bit depends on the processor."""
     counts = np.random.default_rng(seed).integers(3, 60, 6)
     y, sex = np.repeat(list("abcabc"), counts), np.repeat(list("fffmmm"), counts)
-    costs = r2b.debias(y, sensitive_features=sex).dearest_constraints(6)
+    costs = r2b.debias(y, sensitive_features=sex).costliest_constraints(6)
     assert len(costs) >= 4
     for one, other in itertools.pairwise(costs):
         assert one.rate > other.rate - 1e-12

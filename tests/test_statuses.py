@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
-from r2b._audit.tradeoff import job_of
+from r2b._audit.tradeoff import task_of
 from r2b._constraints.parity import (
     Member,
     MomentBound,
@@ -123,7 +123,7 @@ def test_a_run_that_is_stopped_at_the_answer_is_solved(limit):
     y = np.random.default_rng(0).dirichlet(np.ones(3), 30)
     case = {"sensitive_features": list("fm" * 15)}
     answer = r2b.debias(y, **case).prices
-    job = job_of(y, {**case, **limit})
+    job = task_of(y, {**case, **limit})
     fair = job.solve(start=answer + 3e-10 * np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]]))
     assert fair.residual > 1e-10, "the run was to end before its tolerance"
     assert fair.certificate.holds and fair.status is Status.SOLVED

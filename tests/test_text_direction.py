@@ -15,7 +15,7 @@ from app_server import Served, running
 import r2b
 from r2b._audit import audit
 from r2b._data.vocabulary import directions_kept, written
-from r2b._files import Landing
+from r2b._files import AtomicWriter
 from r2b.errors import ParameterError
 from r2b.report import gather, to_html, to_markdown, words
 from r2b.report.notebook import audit_html, fair_html
@@ -93,12 +93,12 @@ def test_a_link_that_leads_nowhere_is_not_followed_unless_forced(tmp_path: Path)
     target, link = tmp_path / "elsewhere" / "precious.csv", tmp_path / "out.csv"
     target.parent.mkdir()
     link.symlink_to(target)
-    with Landing() as landing, pytest.raises(ParameterError, match="is a link to") as refused:
-        landing.write(link, b"a")
+    with AtomicWriter() as writer, pytest.raises(ParameterError, match="is a link to") as refused:
+        writer.write(link, b"a")
     assert "--force" in refused.value.remedy and str(target) in refused.value.problem and not target.exists()
-    with Landing() as landing, pytest.raises(ParameterError, match="is a link to"):
-        landing.reserve(link)
-    with Landing(force=True) as landing:
-        landing.write(link, b"a")
-        landing.land()
+    with AtomicWriter() as writer, pytest.raises(ParameterError, match="is a link to"):
+        writer.reserve(link)
+    with AtomicWriter(force=True) as writer:
+        writer.write(link, b"a")
+        writer.commit()
     assert target.read_bytes() == b"a" and link.is_symlink()

@@ -5,7 +5,7 @@ from r2b._audit.comparison import Comparison, compare
 from r2b._audit.differences import Chance, Difference, RankedGroup
 from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
 from r2b._audit.measure import audit
-from r2b._audit.tradeoff import Frontier, Point, frontier
+from r2b._audit.tradeoff import Frontier, FrontierPoint, frontier
 
 __all__ = [
     "Audit",
@@ -15,7 +15,7 @@ __all__ = [
     "Difference",
     "FamilyAudit",
     "Frontier",
-    "Point",
+    "FrontierPoint",
     "RankedGroup",
     "audit",
     "compare",

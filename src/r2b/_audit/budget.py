@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit.tradeoff import fair_as_they_are, job_of
+from r2b._audit.tradeoff import fair_as_they_are, task_of
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._labels import FairLabels
-from r2b._labels.task import Job
+from r2b._labels.task import MemoryTask
 from r2b.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ def smallest_epsilon(
     name, budget = ("distance", distance) if distance is not None else ("changes", changes)
     if not isinstance(budget, (int, float, np.number)) or isinstance(budget, bool) or not 0 <= float(budget) < np.inf:
         raise ParameterError(f"The budget of {name} is {budget!r}.", remedy="Pass a number of at least 0.", **{name: budget})
-    job = job_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
+    job = task_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
     warn_of_doubts(job)
     return _search(job, name, float(budget))
 
@@ -76,7 +76,7 @@ def _spent(fair: FairLabels, name: str) -> float:
     return fair.certificate.distance if name == "distance" else fair.certificate.expected_changes
 
 
-def _monotone(job: Job, name: str) -> bool:
+def _monotone(job: MemoryTask, name: str) -> bool:
     """Tell whether the budget is of what is minimised."""
     settings = job.settings
     own = "changes" if settings.objective == "agreement" else "distance" if settings.lam == 1 else ""
@@ -88,7 +88,7 @@ def _over(fair: FairLabels, name: str, budget: float) -> float:
     return _spent(fair, name) - budget if fair.status.ok else np.inf
 
 
-def _search(job: Job, name: str, budget: float) -> FairLabels:
+def _search(job: MemoryTask, name: str, budget: float) -> FairLabels:
     """Close in on the budget from both sides; the side that keeps it is the answer."""
     dear = job.solve(job.parity.at(0.0), stacklevel=4)
     if _over(dear, name, budget) <= 0:
@@ -120,7 +120,7 @@ def _start(fair: FairLabels) -> Floats | None:
     return None if fair.table is not None else fair.prices
 
 
-def _between(job: Job, name: str, budget: float, below: tuple[float, FairLabels], above: tuple[float, FairLabels]) -> FairLabels:
+def _between(job: MemoryTask, name: str, budget: float, below: tuple[float, FairLabels], above: tuple[float, FairLabels]) -> FairLabels:
     """Close in between an epsilon that exceeds the budget and one that keeps it."""
     (low, dear), (high, cheap) = below, above
     over, under = _over(dear, name, budget), -_over(cheap, name, budget)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit.tradeoff import job_of
+from r2b._audit.tradeoff import task_of
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Dataset
 from r2b._data.vocabulary import written
@@ -116,7 +116,7 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
             remedy="Give every choice a name of its own, as text.",
             choices=list(choices),
         )
-    jobs = {str(name): job_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
+    jobs = {str(name): task_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
     warn_of_doubts(*jobs.values())
     labels = {name: job.solve(stacklevel=3) for name, job in jobs.items()}
     violation = np.zeros((len(jobs), len(jobs)))

@@ -15,7 +15,7 @@ from r2b._constraints.families.request import LARGEST
 from r2b._constraints.parity import TargetBound
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._labels import FairLabels
-from r2b._labels.task import Job, Settings, open_job
+from r2b._labels.task import MemoryTask, Settings, open_job
 from r2b.errors import ParameterError
 
 _DATA = ("sensitive_features", "control_features", "sample_weight", "normalize")
@@ -24,7 +24,7 @@ _SETTINGS = tuple(each.name for each in fields(Settings))
 KNOWN_OPTIONS = (*_DATA, *_REQUEST, *_SETTINGS, "costs")
 
 
-def job_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> Job:
+def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> MemoryTask:
     """Open a job from the keyword arguments of ``debias``.
 
     Parameters
@@ -62,7 +62,7 @@ _POINTS = 50
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontierPoint:
     """The optimum at one epsilon.
 
     Attributes
@@ -89,7 +89,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier(Sequence[Point]):
+class Frontier(Sequence[FrontierPoint]):
     """Optima along a path, by rising epsilon.
 
     Attributes
@@ -108,7 +108,7 @@ class Frontier(Sequence[Point]):
         if isinstance(place, slice):
             return Frontier(self.labels[place], self.epsilon[place])
         proof = self.labels[place].certificate
-        return Point(
+        return FrontierPoint(
             float(self.epsilon[place]),
             proof.parity,
             proof.distance,
@@ -117,7 +117,7 @@ class Frontier(Sequence[Point]):
             self.labels[place].status.ok,
         )
 
-    def __iter__(self) -> Iterator[Point]:
+    def __iter__(self) -> Iterator[FrontierPoint]:
         return (self[place] for place in range(len(self)))
 
     @property
@@ -184,13 +184,13 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
     >>> path.distance.round(4)
     array([0.2667, 0.1307, 0.0427])
     """
-    job = job_of(y, {"sensitive_features": sensitive_features, **options})
+    job = task_of(y, {"sensitive_features": sensitive_features, **options})
     warn_of_doubts(job)
     path = path_of(job, _POINTS if epsilons is None else epsilons)
     return Frontier(tuple(solved_along(job, path)), path)
 
 
-def fair_as_they_are(job: Job) -> float:
+def fair_as_they_are(job: MemoryTask) -> float:
     """Give the smallest epsilon at which the labels meet every bound as they came."""
     means = job.means_before
     largest = 0.0
@@ -201,7 +201,7 @@ def fair_as_they_are(job: Job) -> float:
     return largest
 
 
-def solved_along(job: Job, epsilons: Floats) -> list[FairLabels]:
+def solved_along(job: MemoryTask, epsilons: Floats) -> list[FairLabels]:
     """Solve for epsilons in rising order, from the largest down: prices grow from nothing, and between kinks they are straight lines."""
     found: list[FairLabels] = []
     for epsilon in epsilons[::-1]:
@@ -221,7 +221,7 @@ def _extended(found: list[FairLabels], epsilons: Floats, place: int) -> Floats |
     return np.asarray(last + ratio * (last - found[-2].prices))
 
 
-def path_of(job: Job, epsilons: int | ArrayLike) -> Floats:
+def path_of(job: MemoryTask, epsilons: int | ArrayLike) -> Floats:
     """Give the epsilons of a frontier in rising order, evenly spaced where only their number is asked for."""
     remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
     if isinstance(epsilons, (int, np.integer)) and not isinstance(epsilons, bool):

@@ -1,4 +1,4 @@
-"""Which labels move where, and which constraints make them: the largest flows, the means that change most, the dearest prices."""
+"""Which labels move where, and which constraints make them: the largest flows, the means that change most, the costliest prices."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class ConstraintCost:
     rate: float
 
 
-def dearest_constraints(
+def costliest_constraints(
     families: list[tuple[str, slice]], prices: Floats, share: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
 ) -> list[ConstraintCost]:
     """List the ``n`` entries of the prices that cost most.
@@ -216,7 +216,7 @@ def dearest_constraints(
     Examples
     --------
     >>> prices, share = np.array([[0.5, -0.5], [-0.1, 0.1]]), np.array([0.1, 0.9])
-    >>> dearest_constraints([("sex", slice(0, 2))], prices, share, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
+    >>> costliest_constraints([("sex", slice(0, 2))], prices, share, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
     [ConstraintCost(family='sex', group='m', label='no', price=-0.1, rate=0.09...)]
     """
     rate = np.abs(prices) * share[:, None]

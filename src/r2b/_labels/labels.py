@@ -19,7 +19,7 @@ from r2b._data.compute import seed_of
 from r2b._data.labels import read_known_labels
 from r2b._data.layout import Layout
 from r2b._data.merge import cell_sums, class_weights
-from r2b._labels.changes import Change, ConstraintCost, dearest_constraints, heaviest_flows, take_rows, with_row_labels
+from r2b._labels.changes import Change, ConstraintCost, costliest_constraints, heaviest_flows, take_rows, with_row_labels
 from r2b._labels.forms.keyed import row_draws
 from r2b._labels.realised import Realised, realised, rounding_bound
 from r2b._labels.rows import FairRows, Response
@@ -30,7 +30,7 @@ from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
-Output = Literal["soft", "round", "sample", "expand"]
+Form = Literal["soft", "round", "sample", "expand"]
 RandomState = int | np.random.Generator | None
 
 
@@ -296,7 +296,7 @@ class FairLabels:
         control_features: Any = None,
         sample_weight: Any = None,
         normalize: bool = False,
-        output: Output = "soft",
+        form: Form = "soft",
         random_state: RandomState = 0,
     ) -> Any:
         """Apply the prices to new rows.
@@ -305,7 +305,7 @@ class FairLabels:
         ----------
         y, sensitive_features, control_features, sample_weight, normalize
             As for ``debias``; classes and groups must be among those fitted. Values of continuous attributes may be new.
-        output : {"soft", "round", "sample", "expand"}
+        form : {"soft", "round", "sample", "expand"}
             The form in which labels leave, as the methods of these names give it for the fitted rows.
         random_state : int, Generator or None
             For "round" and "sample".
@@ -320,8 +320,8 @@ class FairLabels:
         UnseenError
             A class or group is new.
         """
-        if output not in get_args(Output):
-            raise ParameterError(f"output is {output!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Output)))}.", output=output)
+        if form not in get_args(Form):
+            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
         data = self.schema.read(
             y,
             sensitive_features=sensitive_features,
@@ -331,13 +331,13 @@ class FairLabels:
             known_crossings=self.table is not None,
         )
         rows = FairRows(data, self._response(data.groups))
-        if output == "soft":
+        if form == "soft":
             return rows.matrix(np.float64)
-        if output == "expand":
+        if form == "expand":
             return self._expanded(rows, None)
         seed = seed_of(random_state)
         draws = row_draws(None, seed, data)
-        return data.labels.vocabulary.decode(rows.round(draws, seed) if output == "round" else rows.sample(draws))
+        return data.labels.vocabulary.decode(rows.round(draws, seed) if form == "round" else rows.sample(draws))
 
     def largest_changes(self, n: int = 10) -> list[Change]:
         """List the heaviest flows from an old to a new label; for class labels only."""
@@ -346,10 +346,10 @@ class FairLabels:
             return []
         return heaviest_flows(rows.answers, class_weights(rows.dataset), self.cells, self.classes, n)
 
-    def dearest_constraints(self, n: int = 10) -> list[ConstraintCost]:
+    def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
         """List the groups and classes whose means cost most to hold."""
         families = [(member.name, member.groups) for member in self.families.members]
-        return dearest_constraints(families, self.prices, self.families.share, self.groups, self.classes, n)
+        return costliest_constraints(families, self.prices, self.families.share, self.groups, self.classes, n)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""

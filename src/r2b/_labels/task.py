@@ -73,7 +73,7 @@ class Settings:
 _LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
 
 
-class Walker(Oracle, Protocol):
+class RowOracle(Oracle, Protocol):
     """An oracle that also knows the labels that came in, and may give samples."""
 
     def label_means(self) -> Floats:
@@ -86,7 +86,7 @@ class Walker(Oracle, Protocol):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Solvable:
+class Task:
     """Rows wherever they live, what is asked of their groups, and the means to solve it.
 
     Attributes
@@ -96,7 +96,7 @@ class Solvable:
         The cells; where rows live elsewhere, one entry per cell.
     rows : Rows or Extent
         Merged rows, whose labels are what each class is worth to a row; or what is known of rows that live elsewhere.
-    oracle : Walker or DesignOracle
+    oracle : RowOracle or DesignOracle
     before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
         Means of the labels that came in, by cell; by group where the oracle answers for groups.
     families : Families
@@ -108,7 +108,7 @@ class Solvable:
     schema: Schema
     groups: Groups
     rows: Rows | Extent
-    oracle: Walker | DesignOracle
+    oracle: RowOracle | DesignOracle
     before: Floats
     families: Families
     parity: Parity
@@ -116,7 +116,7 @@ class Solvable:
     costs: Floats | None = None
 
     @classmethod
-    def elsewhere(cls, schema: Schema, groups: Groups, extent: Extent, oracle: Walker, request: Request, settings: Settings) -> Solvable:
+    def elsewhere(cls, schema: Schema, groups: Groups, extent: Extent, oracle: RowOracle, request: Request, settings: Settings) -> Task:
         """Settle what is asked of rows of probabilities that live elsewhere; ``groups`` counts each cell once, with its rows."""
         _refuse_agreement(settings, soft=True)
         before = oracle.label_means()
@@ -143,7 +143,7 @@ class Solvable:
         problem = self.problem(parity)
         still = self._nothing_to_do(problem)
         table = answers = None
-        dataset = self._at_hand()
+        dataset = self._rows_in_memory()
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
         elif problem.lam == 0:
@@ -219,7 +219,7 @@ class Solvable:
         """Give prices that are near the answer, where something is known about them."""
         return None
 
-    def _at_hand(self) -> Dataset | None:
+    def _rows_in_memory(self) -> Dataset | None:
         """Give the rows of the table where they are in memory."""
         return None
 
@@ -231,7 +231,7 @@ class Solvable:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Job(Solvable):
+class MemoryTask(Task):
     """A table in memory, what is asked of its groups, and the means to solve it.
 
     Attributes
@@ -244,7 +244,7 @@ class Job(Solvable):
     oracle: MemoryOracle | ClassOracle | DesignOracle
 
     @classmethod
-    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Job:
+    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> MemoryTask:
         """Merge a table and settle what is asked of it."""
         refuse_scores(dataset)
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
@@ -296,7 +296,7 @@ class Job(Solvable):
     def _answers(self, fair: FairLabels) -> Floats | None:
         return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
 
-    def _at_hand(self) -> Dataset:
+    def _rows_in_memory(self) -> Dataset:
         return self.dataset
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
@@ -335,7 +335,7 @@ def open_job(
     request: Request,
     settings: Settings,
     costs: Any = None,
-) -> Job:
+) -> MemoryTask:
     """Read a table, merge it and settle what is asked of it."""
     dataset = read(
         y,
@@ -346,7 +346,7 @@ def open_job(
         missing=request.missing,
         weightless="allow",
     )
-    return Job.of(dataset, request, settings, costs)
+    return MemoryTask.of(dataset, request, settings, costs)
 
 
 def refuse_scores(dataset: Dataset) -> None:

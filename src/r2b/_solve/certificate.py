@@ -39,14 +39,14 @@ class Problem:
         The rows themselves where they are in memory.
     parity : Parity
     lam : float
-    dearest : float
+    costliest : float
         The most that any label of a row can cost beyond its size; 0 for labels as they are, more where changes have costs.
     """
 
     rows: Rows | Extent
     parity: Parity
     lam: float = 1.0
-    dearest: float = 0.0
+    costliest: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf):
@@ -59,7 +59,7 @@ class Problem:
     @property
     def reach(self) -> float:
         """The largest difference of prices that any row can tell: what two classes are worth to it, and lambda."""
-        return max(1.0, self.dearest) + self.lam
+        return max(1.0, self.costliest) + self.lam
 
     @property
     def n_groups(self) -> int:
@@ -72,7 +72,7 @@ class Problem:
         return self.rows.n_classes
 
     @property
-    def at_hand(self) -> Rows:
+    def rows_in_memory(self) -> Rows:
         """The rows, for solvers that keep copies of them; only where they are in memory."""
         assert isinstance(self.rows, Rows), "these rows live elsewhere"
         return self.rows
@@ -143,7 +143,7 @@ class Certificate:
     lower_bound : float
         No labels that meet epsilon have a smaller objective.
     relative_gap : float
-        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or over the dearest change where that is
+        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or over the costliest change where that is
         more.
     distance : float
         Mean of ``|x - y|^2``.
@@ -281,7 +281,7 @@ def certify(
         means_before=before,
         objective=size - agreement,
         lower_bound=size - agreement - gap,
-        relative_gap=gap / (max(size + abs(agreement), problem.dearest) or 1.0),
+        relative_gap=gap / (max(size + abs(agreement), problem.costliest) or 1.0),
         distance=seen.squared_distance,
         expected_changes=seen.moved,
         simplex_violation=seen.simplex_violation,

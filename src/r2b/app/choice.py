@@ -18,7 +18,7 @@ MISSING = ("error", "group", "exclude")
 
 
 @dataclass(frozen=True)
-class Choice:
+class PageChoice:
     """Everything that a request says; the server keeps none of it.
 
     Attributes
@@ -42,7 +42,7 @@ class Choice:
     epsilon: float = 0.0
 
     @classmethod
-    def of(cls, said: dict[str, Any], table: Table) -> Choice:
+    def of(cls, said: dict[str, Any], table: Table) -> PageChoice:
         """Read what a request says.
 
         Raises
@@ -117,7 +117,7 @@ class Choice:
 
     def options(self) -> dict[str, Any]:
         """Give the other options of :func:`r2b.debias`, those at their defaults left out."""
-        default = {each.name: each.default for each in fields(Choice)}
+        default = {each.name: each.default for each in fields(PageChoice)}
         chosen = {name: getattr(self, name) for name in ("epsilon", "bound", "families", "missing")}
         options = {name: value for name, value in chosen.items() if name == "epsilon" or value != default[name]}
         return options | ({"target": "population"} if self.bound == "target" else {})

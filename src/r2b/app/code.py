@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from r2b._files import Table
-from r2b.app.choice import Choice, is_text
+from r2b.app.choice import PageChoice, is_text
 
 _LAST = {
     "soft": "labels = fair.soft_labels  # one column of probabilities per class, in the order of fair.classes",
@@ -13,14 +13,14 @@ _LAST = {
 }
 
 
-def code_of(table: Table, choice: Choice, form: str, source: str = "file") -> str:
+def code_of(table: Table, choice: PageChoice, form: str, source: str = "file") -> str:
     r"""Write a program that reads the same table and makes the same labels.
 
     Examples
     --------
     >>> from r2b.app.uploads import read_upload
     >>> table = read_upload("people.csv", b"sex,job\nf,a\nm,b\n", 100)
-    >>> print(code_of(table, Choice("job", ("sex",), epsilon=0.1), "round"))
+    >>> print(code_of(table, PageChoice("job", ("sex",), epsilon=0.1), "round"))
     import r2b
     from r2b._files import read_table
     <BLANKLINE>
@@ -47,7 +47,7 @@ def code_of(table: Table, choice: Choice, form: str, source: str = "file") -> st
     return "\n".join(lines) + "\n"
 
 
-def _read(table: Table, choice: Choice, source: str) -> list[str]:
+def _read(table: Table, choice: PageChoice, source: str) -> list[str]:
     if source == "adult":
         return ["import r2b", "from r2b.datasets import load_adult", "", "columns = load_adult().columns"]
     lines = ["import r2b", "from r2b._files import read_table"]

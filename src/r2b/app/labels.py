@@ -11,14 +11,14 @@ from r2b._files import Format, Table, encode_table
 from r2b._files.plain import as_text
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
-from r2b.app.choice import Choice
+from r2b.app.choice import PageChoice
 from r2b.errors import ParameterError
 
 FORMS = ("soft", "round", "sample", "expand")
 KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
 
-def labels_file(table: Table, choice: Choice, fair: FairLabels, form: str, kind: str) -> bytes:
+def labels_file(table: Table, choice: PageChoice, fair: FairLabels, form: str, kind: str) -> bytes:
     """Give the table with the fair labels in one form, as the bytes of a file.
 
     Raises

@@ -12,7 +12,7 @@ from r2b._audit import Audit
 from r2b._data.vocabulary import plain_value
 from r2b._files.limits import megabytes
 from r2b._labels import FairLabels
-from r2b.app.choice import Choice
+from r2b.app.choice import PageChoice
 from r2b.app.labels import leaving
 from r2b.app.workspace import Bounded, Workspace
 from r2b.report import facts_of, views, words
@@ -86,7 +86,7 @@ def work_page(workspace: Workspace) -> str:
     )
 
 
-def answer(choice: Choice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None, form: str = "soft") -> dict[str, Any]:
+def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None, form: str = "soft") -> dict[str, Any]:
     """Give what a move changes on the page; ``form`` is that in which labels would leave."""
     facts = facts_of(found, fair, bounded.path, label_name=choice.label, leaving=leaving(fair, form))
     change, proof = facts["change"], facts["certificate"]
@@ -119,7 +119,7 @@ def answer(choice: Choice, found: Audit, bounded: Bounded, fair: FairLabels, cel
     }
 
 
-def audit_part(choice: Choice, found: Audit, fair: FairLabels) -> dict[str, str]:
+def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, str]:
     """Give what the choice of columns changes on the page."""
     facts = facts_of(found, fair, label_name=choice.label)
     return {

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from r2b._files import read_table
 from r2b.app import pages
 from r2b.app.answers import fault, reads_pages, refusal
-from r2b.app.choice import Choice
+from r2b.app.choice import PageChoice
 from r2b.app.code import code_of
 from r2b.app.guard import Guard
 from r2b.app.labels import KINDS, file_name, labels_file, leaving
@@ -127,7 +127,7 @@ class App:
         self.store.close(request.path_params["id"])
         return Response(status_code=204)
 
-    def _asking(self, make: Callable[[Workspace, Choice, dict[str, Any]], Response]) -> Callable[[Request], Any]:
+    def _asking(self, make: Callable[[Workspace, PageChoice, dict[str, Any]], Response]) -> Callable[[Request], Any]:
         """Make an endpoint of a function of a table and what is chosen."""
 
         async def endpoint(request: Request) -> Response:
@@ -135,7 +135,7 @@ class App:
             try:
                 said = _read(await body_within(request.stream(), _MOST_SAID))
                 workspace = self.store.get(request.path_params["id"])
-                return await run_in_threadpool(lambda: make(workspace, Choice.of(said, workspace.table), said))
+                return await run_in_threadpool(lambda: make(workspace, PageChoice.of(said, workspace.table), said))
             except ClosedError as error:
                 return fault(error, status=410)
             except R2BError as error:
@@ -156,12 +156,12 @@ def _read(body: bytes) -> dict[str, Any]:
     return said
 
 
-def _audit(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+def _audit(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
     opened = workspace.opened(choice)
     return JSONResponse(pages.audit_part(choice, opened.audit(choice), workspace.solve(choice)))
 
 
-def _solve(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+def _solve(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
     begun = time.perf_counter()
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
@@ -174,20 +174,20 @@ def _solve(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Respon
     return JSONResponse({**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}})
 
 
-def _frontier(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+def _frontier(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
     bounded.frontier()
     return _solve(workspace, choice, said)
 
 
-def _labels(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+def _labels(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
     form, kind = str(said.get("form", "soft")), str(said.get("kind", "csv"))
     content = labels_file(workspace.table, choice, workspace.solve(choice, cold=True), form, kind)
     return _download(content, file_name(workspace.table, f"fair-{form}", kind), KINDS[kind])
 
 
-def _report(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+def _report(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
     fair = bounded.solve(choice.epsilon, cold=True)
@@ -198,7 +198,7 @@ def _report(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Respo
     return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
 
 
-def _code(workspace: Workspace, choice: Choice, said: dict[str, Any]) -> Response:
+def _code(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
     text = code_of(workspace.table, choice, str(said.get("form", "soft")), workspace.source)
     return _download(text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8")
 

@@ -25,9 +25,9 @@ from r2b._data import Dataset
 from r2b._files import Table
 from r2b._files.plain import listed
 from r2b._labels import FairLabels
-from r2b._labels.task import Job, Settings, open_job
+from r2b._labels.task import MemoryTask, Settings, open_job
 from r2b._solve.oracle import MemoryOracle
-from r2b.app.choice import Choice
+from r2b.app.choice import PageChoice
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ _MOST_CELLS = 10_000_000  # up to which the values of all columns are counted wh
 
 
 @dataclass(frozen=True)
-class Column:
+class PageColumn:
     """A column to choose from: its name, and how many different values it has where they were counted."""
 
     name: str
@@ -56,7 +56,7 @@ class Bounded:
 
     Attributes
     ----------
-    job : Job
+    job : MemoryTask
     top : float
         The epsilon at which the labels are fair as they are.
     known : list of (float, ndarray)
@@ -66,7 +66,7 @@ class Bounded:
     path : Frontier or None
     """
 
-    job: Job
+    job: MemoryTask
     top: float
     known: list[tuple[float, Floats]] = field(default_factory=list)
     seconds: float = 0.0
@@ -127,12 +127,12 @@ class Opened:
     """A table under one choice of columns: its rows merged, its audit, its shapes of bound."""
 
     arguments: dict[str, Any]
-    job: Job
+    job: MemoryTask
     bounded: OrderedDict[Hashable, Bounded] = field(default_factory=OrderedDict)
     audited: OrderedDict[Hashable, Audit] = field(default_factory=OrderedDict)
     lock: RLock = field(default_factory=RLock)
 
-    def under(self, choice: Choice) -> Bounded:
+    def under(self, choice: PageChoice) -> Bounded:
         """Give the job with the groups and the shape of bound that are chosen; the rows are not read again."""
 
         def build() -> Bounded:
@@ -144,7 +144,7 @@ class Opened:
         with self.lock:
             return _kept(self.bounded, choice.shape, build, most=12)
 
-    def audit(self, choice: Choice) -> Audit:
+    def audit(self, choice: PageChoice) -> Audit:
         """Audit the labels, once."""
         with self.lock, _quiet():
             return _kept(self.audited, "", lambda: audit(**self.arguments, families="both", missing=choice.missing), most=1)  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ class Workspace:
         self._opened: OrderedDict[Hashable, Opened] = OrderedDict()
         self._lock = RLock()
 
-    def opened(self, choice: Choice) -> Opened:
+    def opened(self, choice: PageChoice) -> Opened:
         """Read and merge the chosen columns, or give them if they are."""
 
         def build() -> Opened:
@@ -180,7 +180,7 @@ class Workspace:
         with self._lock:
             return _kept(self._opened, choice.columns, build, most=4)
 
-    def solve(self, choice: Choice, *, cold: bool = False) -> FairLabels:
+    def solve(self, choice: PageChoice, *, cold: bool = False) -> FairLabels:
         """Solve what is chosen."""
         return self.opened(choice).under(choice).solve(choice.epsilon, cold=cold)
 
@@ -222,11 +222,11 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _columns(table: Table) -> tuple[Column, ...]:
+def _columns(table: Table) -> tuple[PageColumn, ...]:
     table.refuse_twice(table.names)
     if table.n_rows * len(table.names) > _MOST_CELLS:
-        return tuple(Column(name, None) for name in table.names)
-    return tuple(Column(name, _distinct(values)) for name, values in table.columns(table.names).items())
+        return tuple(PageColumn(name, None) for name in table.names)
+    return tuple(PageColumn(name, _distinct(values)) for name, values in table.columns(table.names).items())
 
 
 def _distinct(values: Any) -> int | None:

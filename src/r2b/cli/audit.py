@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from r2b._audit import Audit
-from r2b._files import Landing, Table, read_table
+from r2b._files import AtomicWriter, Table, read_table
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.numbers import normalized
-from r2b.cli.reporting import check_reports, land_reports
+from r2b.cli.reporting import check_reports, write_reports
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.speaking import on_lines, one_line, say, say_json
 from r2b.cli.stream_audit import audit_stream
@@ -90,8 +90,8 @@ def audit_command(
         asked |= {"families": families, "family": family, "n_largest": largest, "epsilon": epsilon, **draws}
         found, name = audit_stream(data, html, markdown, reading, asked, given, force=force, quiet=quiet or as_json)
         return _said(found, name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
-    with Landing(force=force, keep=(data,)) as landing:
-        check_reports(landing, html, markdown)
+    with AtomicWriter(force=force, keep=(data,)) as writer:
+        check_reports(writer, html, markdown)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         selection = Selection.of(table, **given)
         arguments = selection.arguments(table)
@@ -100,8 +100,8 @@ def audit_command(
         with on_lines(table):
             arguments["y"] = normalized(arguments["y"]) if normalize else arguments["y"]
             found = audit(**arguments, **asked, **draws, n_largest=largest)
-        land_reports(landing, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
-        landing.land()
+        write_reports(writer, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
+        writer.commit()
     return _said(found, table.name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
 
 

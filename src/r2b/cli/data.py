@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from r2b._files import Landing, did_you_mean, table_of
+from r2b._files import AtomicWriter, did_you_mean, table_of
 from r2b._files.compression import compress
 from r2b._files.formats import format_for
 from r2b.cli import completing, options
@@ -67,15 +67,15 @@ def export_command(name: str, output: str, output_format: str | None, force: boo
         raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
     shape = format_for("data.csv" if output == "-" else output, output_format)
     table = load_adult()
-    with Landing(force=force) as landing:
+    with AtomicWriter(force=force) as writer:
         if output != "-":
-            landing.check(output)
+            writer.check(output)
         content = compress(table_of(table.columns, shape), shape.compression)
         if output == "-":
             sys.stdout.buffer.write(content)
             return
-        landing.write(output, content)
-        landing.land()
+        writer.write(output, content)
+        writer.commit()
     if as_json:
         say_json({"name": name, "rows": len(table), "columns": list(table.columns), "output": output})
     elif not quiet:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 import r2b
-from r2b._files import Landing, Table, as_written, encode_table, read_table
+from r2b._files import AtomicWriter, Table, as_written, encode_table, read_table
+from r2b._files.atomic import is_device
 from r2b._files.formats import Format, format_for
-from r2b._files.landing import is_device
 from r2b._labels.realised import Realised
 from r2b._labels.text import account
 from r2b.cli import completing, options
@@ -22,7 +22,7 @@ from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
 from r2b.cli.record import Record, beside, fingerprint
-from r2b.cli.reporting import check_reports, command_line, land_reports
+from r2b.cli.reporting import check_reports, command_line, write_reports
 from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
 from r2b.cli.stream_debias import Wanted, debias_stream
@@ -41,7 +41,7 @@ _SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
 @options.groups
 @click.option("--output", "-o", required=True, metavar="PATH", shell_complete=completing.files, help="File to write; - is standard output.")
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
-@click.option("--as", "form", type=click.Choice(FORMS), default="soft", show_default=True, help="Form in which labels leave.")
+@click.option("--form", "form", type=click.Choice(FORMS), default="soft", show_default=True, help="Form in which labels leave.")
 @click.option("--random-state", type=int, default=0, show_default=True, help="For round and sample; the same number, the same labels.")
 @click.option(
     "--key",
@@ -100,11 +100,11 @@ def debias_command(
     \b
     Examples:
       r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --output fair.csv
-      r2b debias adult.csv --label education --sensitive sex,race --families both --as round --output fair.csv.gz
+      r2b debias adult.csv --label education --sensitive sex,race --families both --form round --output fair.csv.gz
       r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 --output fair.parquet
       r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --epsilon Doctorate=0.001 -o fair.csv
-      r2b debias people/ --label job --sensitive sex --as round --key id --output fair/
-      cat people.jsonl | r2b debias - --label job --sensitive sex --as sample --output - > fair.jsonl
+      r2b debias people/ --label job --sensitive sex --form round --key id --output fair/
+      cat people.jsonl | r2b debias - --label job --sensitive sex --form sample --output - > fair.jsonl
     """  # noqa: D301
     if output == "-" and as_json:
         raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
@@ -134,8 +134,8 @@ def debias_command(
             quiet=quiet or as_json,
         )
         return _solved_in_parts(paths, wanted, given, force=force, as_json=as_json, quiet=quiet)
-    with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
-        _check(landing, paths)
+    with AtomicWriter(force=force, keep=(data, *filter(None, [costs]))) as writer:
+        _check(writer, paths)
         table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
         shape = _shape(table, output, output_format)
         selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
@@ -157,32 +157,32 @@ def debias_command(
             reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
             old = as_written(table.columns(selection.used), table, shape, selection.na)
             drawn = {"form": form, "random_state": random_state, "key": keyed, "realised": None if found is None else found.to_json()}
-            landing.write(proof, _record(table.n_rows, selection, given, old, new.columns, reading, drawn).encoded(fair))
+            writer.write(proof, _record(table.n_rows, selection, given, old, new.columns, reading, drawn).encoded(fair))
         told: dict[str, Any] = {"label": selection.stem, "options": given, "draws": {"random_state": random_state}}
-        land_reports(landing, html, markdown, arguments=arguments, **told, leaving=None if found is None else (form, found))
-        _land(landing, output, content)
+        write_reports(writer, html, markdown, arguments=arguments, **told, leaving=None if found is None else (form, found))
+        _land(writer, output, content)
     _tell(fair, form, tuple(new.columns), found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
 
 
-def _land(landing: Landing, output: str, content: bytes) -> None:
+def _land(writer: AtomicWriter, output: str, content: bytes) -> None:
     """Put everything in its place, the table last: where it is there, so is everything that belongs to it."""
     if output == "-":
         _to_standard_output(content)
     else:
-        landing.write(output, content)
-    landing.land()
+        writer.write(output, content)
+    writer.commit()
 
 
 def _solved_in_parts(
     paths: dict[str, str | None], wanted: Wanted, given: dict[str, Any], *, force: bool, as_json: bool, quiet: bool
 ) -> int:
     """Debias a table that is read part by part, and say what came of it."""
-    with Landing(force=force, keep=(wanted.data, *filter(None, [wanted.costs]))) as landing:
-        _check(landing, {**paths, "output": None})
+    with AtomicWriter(force=force, keep=(wanted.data, *filter(None, [wanted.costs]))) as writer:
+        _check(writer, {**paths, "output": None})
         _refuse_twice(paths)
-        made = debias_stream(landing, wanted, given)
-        landing.land()
+        made = debias_stream(writer, wanted, given)
+        writer.commit()
     _tell(made.fair, wanted.form, made.names, made.realised, paths, as_json=as_json, quiet=quiet)
     return DONE if made.fair.status.ok else NOT_REACHED
 
@@ -209,12 +209,12 @@ def _record(
     )
 
 
-def _check(landing: Landing, paths: dict[str, str | None]) -> None:
+def _check(writer: AtomicWriter, paths: dict[str, str | None]) -> None:
     """Refuse targets before any work is done."""
     for path in (paths["output"], paths["certificate"]):
         if path is not None and path != "-":
-            landing.check(path)
-    check_reports(landing, paths["html"], paths["markdown"])
+            writer.check(path)
+    check_reports(writer, paths["html"], paths["markdown"])
     _refuse_twice(paths)
 
 

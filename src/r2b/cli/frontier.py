@@ -10,7 +10,7 @@ import click
 
 import r2b
 from r2b._audit.tradeoff import Frontier
-from r2b._files import Landing, read_table, table_of
+from r2b._files import AtomicWriter, read_table, table_of
 from r2b._files.compression import compress
 from r2b._files.formats import format_for
 from r2b.cli import completing, options
@@ -72,20 +72,20 @@ def frontier_command(
     columns = {name: given.pop(name) for name in PARTS}
     asked = {"families": families, "family": family, "target": target, "costs": costs}
     reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
-    with Landing(force=force, keep=(data, *filter(None, [costs]))) as landing:
+    with AtomicWriter(force=force, keep=(data, *filter(None, [costs]))) as writer:
         if output is not None:
-            landing.check(output)
+            writer.check(output)
             shape = format_for(output, output_format)
         if streams(data, stream, format_, {**columns, **given, "costs": costs, "encoding": encoding}):
-            found, name = frontier_stream(landing, data, path, reading, columns, asked, given, quiet=quiet or as_json)
+            found, name = frontier_stream(writer, data, path, reading, columns, asked, given, quiet=quiet or as_json)
         else:
             found, name = _in_memory(data, path, reading, columns, asked, given, quiet=quiet, as_json=as_json)
         if output is not None:
-            landing.check(output)  # once more: which files a pattern reads is known only now
+            writer.check(output)  # once more: which files a pattern reads is known only now
             rows = [asdict(point) for point in found]
             content = table_of({name: [row[name] for row in rows] for name in rows[0]}, shape)
-            landing.write(output, compress(content, shape.compression))
-            landing.land()
+            writer.write(output, compress(content, shape.compression))
+            writer.commit()
     if as_json:
         say_json({"data": name, "points": [asdict(point) for point in found]})
     elif not quiet:

@@ -123,7 +123,11 @@ groups = together(
         help="Smaller groups: refused, put together, or left out with their labels kept.",
     ),
     click.option(
-        "--absent", type=click.Choice(["report", "error"]), default="report", show_default=True, help="Groups that a control value lacks."
+        "--absent",
+        type=click.Choice(["report", "error"]),
+        default="report",
+        show_default=True,
+        help="Groups that a control value lacks.",
     ),
 )
 
@@ -160,7 +164,11 @@ solving = together(
     click.option("--max-iter", type=int, default=1000, show_default=True, help="Most steps."),
     click.option("--time-limit", type=float, metavar="SECONDS", help="Most seconds."),
     click.option(
-        "--merge-rows", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Merge equal rows first."
+        "--merge-rows",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Merge equal rows first.",
     ),
     click.option(
         "--kernel", type=click.Choice(["auto", "numpy", "compiled"]), default="auto", show_default=True, help="Who walks the rows."

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b._audit.tradeoff import job_of
+from r2b._audit.tradeoff import task_of
 from r2b._constraints.parity import Parity
 from r2b._data.labels import Labels
 from r2b._data.merge import cell_sums
@@ -21,7 +21,7 @@ from r2b._data.probabilities import TOLERANCE
 from r2b._files import Table
 from r2b._files.plain import as_matrix, as_numbers, as_text, listed
 from r2b._labels.realised import Realised, realised
-from r2b._labels.task import Job
+from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import PROVEN
 from r2b.cli.claims import Check, Verification, realised_check, stated
 from r2b.cli.labelling import drawn
@@ -61,7 +61,7 @@ def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> Ve
     checks.append(alike("labels are those that were written", fingerprint(made), record.fingerprints["labels"]))
     try:
         arguments = _as_fitted(selection.arguments(source, columns), fair)
-        job = job_of(arguments.pop("y"), {**arguments, **record.options, "costs": fair.costs})
+        job = task_of(arguments.pop("y"), {**arguments, **record.options, "costs": fair.costs})
     except R2BError as error:
         return Verification([*checks, Check("data can be read as they were", False, error.problem)])
     known = [job.families.names.tolist() == fair.groups.tolist(), job.dataset.schema.classes.values.tolist() == fair.classes.tolist()]
@@ -80,12 +80,12 @@ class Evidence:
 
     Attributes
     ----------
-    job : Job
+    job : MemoryTask
     fair : FairLabels
         With the rows of the table.
     """
 
-    job: Job
+    job: MemoryTask
     fair: FairLabels
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from r2b._files import Landing
+from r2b._files import AtomicWriter
 from r2b._labels.realised import Realised
 from r2b.cli.speaking import spelled
 from r2b.errors import MissingExtraError, ParameterError
@@ -32,17 +32,17 @@ def room(name: str, what: str) -> Any:
         raise MissingExtraError(f"{what} needs {lacking!r}, which is not there.", remedy=remedy, library=lacking) from cause
 
 
-def check_reports(landing: Landing, html: str | None, markdown: str | None) -> None:
+def check_reports(writer: AtomicWriter, html: str | None, markdown: str | None) -> None:
     """Refuse paths of reports before any work is done."""
     for path in (html, markdown):
         if path == "-":
             raise ParameterError("A report cannot go to standard output.", remedy="Pass the name of a file.", path=path)
         if path is not None:
-            landing.check(path)
+            writer.check(path)
 
 
-def land_reports(
-    landing: Landing,
+def write_reports(
+    writer: AtomicWriter,
     html: str | None,
     markdown: str | None,
     *,
@@ -59,7 +59,7 @@ def land_reports(
     facts = report.gather(**arguments, **options, **draws, label_name=label, command=command_line(), leaving=leaving)
     for path, render in ((html, "to_html"), (markdown, "to_markdown")):
         if path is not None:
-            landing.write(path, getattr(report, render)(facts).encode("utf-8"))
+            writer.write(path, getattr(report, render)(facts).encode("utf-8"))
 
 
 def command_line() -> str:

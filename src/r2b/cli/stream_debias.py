@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from r2b._files import Landing
+from r2b._files import AtomicWriter
 from r2b._files.formats import Format
 from r2b._labels.realised import Realised
 from r2b.cli.labelling import new_names, refuse_taken
@@ -18,7 +18,7 @@ from r2b.cli.record import Record
 from r2b.cli.reporting import command_line
 from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.stream_marks import COUNTS, ROWS, RowMarks, marks_of_counts, numeric, written_counts
-from r2b.cli.stream_reports import land_stream_reports, refuse_soft_report
+from r2b.cli.stream_reports import refuse_soft_report, write_stream_reports
 from r2b.cli.streams import classes_in, columns_of, open_stream
 from r2b.engines.fair import FairTable
 from r2b.engines.files import FileSource
@@ -75,13 +75,13 @@ class Made:
     realised: Realised | None
 
 
-def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> Made:
+def debias_stream(writer: AtomicWriter, wanted: Wanted, given: dict[str, Any]) -> Made:
     """Solve, and write everything beside its target."""
     with RowMeter(quiet=wanted.quiet) as meter:
         source, table = open_stream(wanted.data, **wanted.reading, na=given["na"], threads=given["threads"], watch=meter)
-        landing.keep = kept_files(source)
+        writer.keep = kept_files(source)
         shape = shape_of(source, wanted.output, wanted.output_format)
-        landing.check(wanted.output, folder=source.listing.many)
+        writer.check(wanted.output, folder=source.listing.many)
         selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
         key = named(table, wanted.key, "--key")
         scan = Scan(source)
@@ -98,15 +98,15 @@ def debias_stream(landing: Landing, wanted: Wanted, given: dict[str, Any]) -> Ma
         meter.now("Looking")
         relabel = fair.relabel(wanted.form, random_state=wanted.random_state, key=key or None, new_column=wanted.new_column)
         meter.now("Writing")
-        beside = write_into(landing, source, relabel, wanted.output, wanted.output_format)
+        beside = write_into(writer, source, relabel, wanted.output, wanted.output_format)
         meter.now("Measuring")
         found = fair.measured(relabel) if wanted.form in ("round", "sample") else None
         if wanted.certificate is not None:
             meter.now("Checking")
             record = _record(source, fair, relabel, found, shape, os.fspath(beside), selection, wanted, given)
-            landing.write(wanted.certificate, record.encoded(fair))
-    land_stream_reports(
-        landing,
+            writer.write(wanted.certificate, record.encoded(fair))
+    write_stream_reports(
+        writer,
         wanted.html,
         wanted.markdown,
         scan=scan,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from r2b._audit.tradeoff import Frontier
-from r2b._files import Landing
+from r2b._files import AtomicWriter
 from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import costs_of, target_of
 from r2b.cli.selection import Selection, families_of
@@ -18,7 +18,7 @@ from r2b.errors import NotSolvedWarning
 
 
 def frontier_stream(
-    landing: Landing,
+    writer: AtomicWriter,
     data: str,
     path: int | Sequence[float],
     reading: dict[str, Any],
@@ -32,7 +32,7 @@ def frontier_stream(
 
     Parameters
     ----------
-    landing : Landing
+    writer : AtomicWriter
         Told which files not to overwrite.
     data : str
     path : int or sequence of float
@@ -48,7 +48,7 @@ def frontier_stream(
     """
     with RowMeter(quiet=quiet) as meter:
         source, table = open_stream(data, **reading, na=columns["na"], threads=given["threads"], watch=meter)
-        landing.keep = (*landing.keep, *kept_files(source))
+        writer.keep = (*writer.keep, *kept_files(source))
         selection = Selection.of(table, **columns)
         scan = Scan(source)
         classes = classes_in(scan, selection, given["missing"])

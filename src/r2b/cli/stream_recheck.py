@@ -13,7 +13,7 @@ from r2b._audit.tradeoff import request_and_settings
 from r2b._data import Schema, Vocabulary
 from r2b._files.plain import as_text
 from r2b._labels.realised import Realised
-from r2b._labels.task import Job
+from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import PROVEN
 from r2b.cli.claims import Check, Verification, realised_check, stated
 from r2b.cli.recheck import FOLLOW, Evidence, alike, codes_of, how_many_differ, of_soft, proof_of, same, typed
@@ -24,8 +24,8 @@ from r2b.cli.stream_reports import chosen
 from r2b.cli.stream_soft import drawn_as, recheck_probabilities
 from r2b.cli.streams import StreamedTable, columns_of
 from r2b.engines.batch import Batch
-from r2b.engines.choice import Choice
 from r2b.engines.files import FileSource
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.tables import Scan
 from r2b.engines.tally import Tally, dataset_of
 from r2b.errors import R2BError
@@ -47,7 +47,7 @@ def recheck_stream(source: FileSource, fair: FairLabels, record: Record) -> Veri
         return Verification([Check("data can be read as they were", False, error.problem)])
 
 
-def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> Verification:
+def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: ColumnRoles) -> Verification:
     old, form = (choice.label[0], *choice.attributes), record.form
     counts = written_counts(source, old, choice.weight, form, record.new)  # type: ignore[arg-type]
     marks = marks_of_counts(counts, old, form)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Cho
     found = counts if form != "expand" else _gathered(counts, old, record.new[0])
     request, settings = request_and_settings(record.options)
     data = dataset_of(replace(found, columns={name: found.columns[name] for name in old}), choice, missing=request.missing)
-    job = Job.of(data, request, settings, fair.costs)
+    job = MemoryTask.of(data, request, settings, fair.costs)
     known = [job.families.names.tolist() == fair.groups.tolist(), data.schema.classes.values.tolist() == fair.classes.tolist()]
     checks.append(Check("classes and groups are the same", all(known), f"{len(fair.classes)} classes, {len(fair.groups)} groups"))
     if not all(known):
@@ -88,7 +88,7 @@ def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Cho
     return Verification(checks, proof.parity_before, proof.parity, realised_)
 
 
-def _as_fitted(counts: Tally, fair: FairLabels, choice: Choice) -> tuple[Tally, set[str]]:
+def _as_fitted(counts: Tally, fair: FairLabels, choice: ColumnRoles) -> tuple[Tally, set[str]]:
     """Give text back the type that it had before a format without types took it away, and say which columns that was needed for."""
     known: dict[str, Any] = dict(zip(fair.schema.columns, fair.schema.vocabularies, strict=True))
     columns, spelled = dict(counts.columns), set()
@@ -183,7 +183,7 @@ def differing_rows(drawn: Any, written: Any, name: str, first: int) -> tuple[int
     return len(wrong), first + wrong[0] if wrong else None
 
 
-def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: Choice, counted: Any, spelled: set[str]) -> Check:
+def _drawn_again(source: FileSource, fair: FairLabels, record: Record, choice: ColumnRoles, counted: Any, spelled: set[str]) -> Check:
     """Draw every row again from its key and the prices."""
     schema = _spelled_schema(fair.schema, choice.label[0], spelled)
     relabel = drawn_as(source, fair, record, choice, schema, counted)

@@ -7,11 +7,11 @@ from typing import Any
 
 from r2b._audit.tradeoff import request_and_settings
 from r2b._constraints.families import Request
-from r2b._files import Landing
+from r2b._files import AtomicWriter
 from r2b._labels.realised import Realised
-from r2b._labels.task import Job
+from r2b._labels.task import MemoryTask
 from r2b.cli.reporting import command_line, room
-from r2b.engines.choice import Choice
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.tables import Scan
 from r2b.errors import NotSolvedWarning, ParameterError
 
@@ -30,13 +30,13 @@ def refuse_soft_report(scan: Scan, columns: dict[str, Any], html: str | None, ma
         raise ParameterError(_LEFT_OUT, remedy="Leave it out, or read one file into memory with --no-stream.")
 
 
-def chosen(scan: Scan, columns: dict[str, Any]) -> Choice:
+def chosen(scan: Scan, columns: dict[str, Any]) -> ColumnRoles:
     """Settle what the columns of a table are."""
     return scan.chosen(columns["label"], columns["sensitive_features"], columns.get("control_features"), columns["sample_weight"])
 
 
-def land_stream_reports(
-    landing: Landing,
+def write_stream_reports(
+    writer: AtomicWriter,
     html: str | None,
     markdown: str | None,
     *,
@@ -47,7 +47,7 @@ def land_stream_reports(
     draws: dict[str, Any],
     leaving: tuple[str, Realised] | None = None,
 ) -> None:
-    """Write the reports that are asked for; arguments as for ``land_reports``, with a scan instead of columns."""
+    """Write the reports that are asked for; arguments as for ``write_reports``, with a scan instead of columns."""
     if html is None and markdown is None:
         return
     report = room("report", "A report")
@@ -58,8 +58,8 @@ def land_stream_reports(
     counted = scan.counted(choice, Request(missing=request.missing), apart=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
-        job = Job.of(counted, request, settings, options.get("costs"))
+        job = MemoryTask.of(counted, request, settings, options.get("costs"))
         facts = report.gathered(job, found, label_name=label, command=command_line(), options=options, draws=draws, leaving=leaving)
     for path, render in ((html, "to_html"), (markdown, "to_markdown")):
         if path is not None:
-            landing.write(path, getattr(report, render)(facts).encode("utf-8"))
+            writer.write(path, getattr(report, render)(facts).encode("utf-8"))

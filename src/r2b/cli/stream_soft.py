@@ -25,11 +25,11 @@ from r2b.cli.record import Record
 from r2b.cli.stream_marks import RowMarks, numeric
 from r2b.cli.stream_repeats import repeats
 from r2b.engines.batch import Batch
-from r2b.engines.choice import Choice
 from r2b.engines.decode import Decode
 from r2b.engines.fair import FairTable
 from r2b.engines.files import FileSource
 from r2b.engines.relabel import Relabel
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.tally import groups_of
 
 Floats = NDArray[np.float64]
@@ -117,7 +117,7 @@ def _by_cell(cells: Array, weight: Floats, values: Array, n_cells: int) -> Float
     return np.column_stack([np.bincount(cells, weight * column, minlength=n_cells) for column in values.T])
 
 
-def recheck_probabilities(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> Verification:
+def recheck_probabilities(source: FileSource, fair: FairLabels, record: Record, choice: ColumnRoles) -> Verification:
     """Check labels that came as probabilities."""
     numbers = record.new if record.form == "soft" else record.new[1:]
     source = source.reading_numbers(choice)
@@ -154,7 +154,7 @@ def recheck_probabilities(source: FileSource, fair: FairLabels, record: Record, 
 
 
 def drawn_as(
-    source: FileSource, fair: FairLabels, record: Record, choice: Choice, schema: Schema | None = None, counted: Any = None
+    source: FileSource, fair: FairLabels, record: Record, choice: ColumnRoles, schema: Schema | None = None, counted: Any = None
 ) -> Relabel:
     """Give what made the labels, from the prices and what the certificate says was asked for."""
     kept = {each.name: getattr(fair, each.name) for each in fields(FairLabels)} | {"dataset": None, "schema": schema or fair.schema}
@@ -166,7 +166,7 @@ def _divisor(mass: Floats) -> Floats:
     return np.where(mass > 0, mass, 1.0)[:, None]
 
 
-def _known(source: FileSource, fair: FairLabels, record: Record, choice: Choice) -> tuple[list[Check], Any]:
+def _known(source: FileSource, fair: FairLabels, record: Record, choice: ColumnRoles) -> tuple[list[Check], Any]:
     """Count cells; they must be those of the certificate."""
     tally = source.tally(choice.attributes, choice.weight)
     groups, weight = groups_of(tally, choice, missing=record.options.get("missing", "error"))

@@ -9,13 +9,13 @@ import numpy as np
 from r2b._data import Dataset, Schema
 from r2b._data.attributes import CATEGORICAL
 from r2b._labels import FairLabels
-from r2b.engines.choice import Choice
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import NO_LABEL, Source
 from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, ParameterError, UnseenError
 
 
-def refuse_other_kind(fair: FairLabels, choice: Choice, table: str) -> None:
+def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None:
     """Refuse prices of probabilities for classes, and the other way round, and those of attributes that are no groups.
 
     Raises
@@ -54,7 +54,7 @@ def gaps_of(tally: Tally, source: Source) -> dict[str, int]:
     return {name: count for name, count in gaps.items() if count}
 
 
-def recounted(source: Source, schema: Schema, choice: Choice) -> Dataset:
+def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
     """Count class labels, and read the counts with the classes and groups of other rows.
 
     Raises

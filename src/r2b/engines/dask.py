@@ -12,7 +12,7 @@ from typing import Any
 
 from r2b._data.compute import cores
 from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import Sums, Task
+from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
 from r2b.engines.dask_parts import label_dtype, may_hold_lists, record_of, relabelled
 from r2b.engines.decode import Decode
@@ -38,7 +38,7 @@ class DaskBlocks:
 
     kept: list[Any]
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block, where it is."""
         walk, task = _dask().delayed(_walked, pure=False, traverse=False), _sent_once(task)
         return (sums for sums in _in_waves([walk(block, task) for block in self.kept]) if sums is not None)
@@ -162,7 +162,7 @@ def _done(part: Any, number: int, work: Callable[[Batch], Any]) -> tuple[Any] | 
     return (work(Batch(record_of(part, place), 0, place)),)
 
 
-def _walked(block: tuple[Block] | None, task: Task) -> Sums | None:
+def _walked(block: tuple[Block] | None, task: BlockTask) -> Sums | None:
     return None if block is None else task(block[0])
 
 

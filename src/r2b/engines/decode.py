@@ -13,7 +13,7 @@ from r2b._data.weights import WHAT as WEIGHTS
 from r2b._data.weights import read_weight
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, lists_to_matrix
-from r2b.engines.choice import Choice
+from r2b.engines.roles import ColumnRoles
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,14 +24,14 @@ class Decode:
 
     Attributes
     ----------
-    choice : Choice
+    choice : ColumnRoles
     schema : Schema
         Classes, and every cell there is.
     normalize : bool
         Divide rows of probabilities by their sums.
     """
 
-    choice: Choice
+    choice: ColumnRoles
     schema: Schema
     normalize: bool = False
 

@@ -18,9 +18,9 @@ from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.task import Settings
 from r2b._solve.oracle import Block, Blocks
-from r2b._solve.oracle.blocks import Sums, Task, added
+from r2b._solve.oracle.blocks import BlockTask, Sums, added
 from r2b._solve.solvers import Progress
-from r2b.engines.solving import AT_HAND, open_elsewhere
+from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
 
@@ -47,7 +47,7 @@ def debias_blocks(
     max_iter: int = 1000,
     time_limit: float | None = None,
     progress: Callable[[Progress], object] | None = None,
-    at_hand: int = AT_HAND,
+    sample_entries: int = SAMPLE_ENTRIES,
 ) -> FairLabels:
     """Find the closest labels in parity for rows of probabilities that an engine keeps in blocks.
 
@@ -63,7 +63,7 @@ def debias_blocks(
         left out.
     epsilon, bound, target, families, missing, min_group_size, small_groups, absent, lam, tol, max_iter, time_limit, progress
         As for :func:`r2b.debias`.
-    at_hand : int
+    sample_entries : int
         As for :meth:`r2b.Scan.debias`.
 
     Returns
@@ -102,13 +102,13 @@ def debias_blocks(
     schema = Schema(Vocabulary(np.array(names)), True, *known)
     if not np.array_equal(codes, np.arange(n_entries)):
         blocks = Recoded(blocks, codes)
-    job = open_elsewhere(blocks, schema, groups, mass, int(rows.sum()), request, settings, at_hand)
+    job = open_remote(blocks, schema, groups, mass, int(rows.sum()), request, settings, sample_entries)
     warn_of_doubts(job)
     return job.solve()
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
+class BlockCheck:
     """The first task: rows and weight by entry, and the first thing that is wrong with a block.
 
     Attributes
@@ -158,7 +158,7 @@ _WRONG: dict[str, tuple[type[InputError], str, str]] = {
 class Recode:
     """A task for blocks whose cells have other codes."""
 
-    task: Task
+    task: BlockTask
     codes: Integers
 
     def __call__(self, block: Block) -> Sums:
@@ -173,7 +173,7 @@ class Recoded:
     blocks: Blocks
     codes: Integers
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
         return iter(self.blocks.run(Recode(task, self.codes)))
 
@@ -205,7 +205,7 @@ def _columns(given: Any) -> dict[str, list[Any]]:
 
 def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Integers, NDArray[np.float64]]:
     total: Sums | None = None
-    for number, (rows, weight, wrong) in enumerate(blocks.run(Check(n_entries, n_classes))):
+    for number, (rows, weight, wrong) in enumerate(blocks.run(BlockCheck(n_entries, n_classes))):
         if len(wrong):
             kind, problem, remedy = list(_WRONG.values())[int(wrong[0])]
             raise kind(

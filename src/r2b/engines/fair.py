@@ -18,9 +18,9 @@ from r2b._labels.forms.rounding import Search, whole_counts
 from r2b._labels.forms.turns import Turns
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rows import FairRows
-from r2b.engines.choice import Choice, names_of, refuse_columns
 from r2b.engines.decode import Decode
 from r2b.engines.relabel import Coded, Form, Heaviest, Leaving, Look, Relabel, new_names
+from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
 from r2b.engines.source import Source
 from r2b.errors import ParameterError, RowsUnavailableError
 
@@ -39,14 +39,14 @@ class FairTable(FairLabels):
     Attributes
     ----------
     source : Source
-    choice : Choice
+    choice : ColumnRoles
     counted : Dataset or None
         Class labels, counted: one row per combination of values.
     normalize : bool
     """
 
     source: Source | None = field(default=None, repr=False)
-    choice: Choice | None = field(default=None, repr=False)
+    choice: ColumnRoles | None = field(default=None, repr=False)
     counted: Dataset | None = field(default=None, repr=False)
     normalize: bool = False
 
@@ -204,7 +204,7 @@ class FairTable(FairLabels):
         return self.source
 
     @property
-    def _choice(self) -> Choice:
+    def _choice(self) -> ColumnRoles:
         assert self.choice is not None
         return self.choice
 

@@ -13,14 +13,14 @@ from r2b._constraints.families.request import is_a
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import Batch
-from r2b.engines.choice import Choice
 from r2b.engines.decode import Decode
 from r2b.engines.files_columns import evened, refuse_other_columns, uneven_columns
 from r2b.engines.files_counting import CodeCounter
 from r2b.engines.files_listing import Listing, Part, key_values, list_files, local_path
-from r2b.engines.files_stored import PIECE_ENTRIES, PIECE_ROWS, Job, Stored, ahead, piece_rows, reading
+from r2b.engines.files_stored import PIECE_ENTRIES, PIECE_ROWS, ReadJob, Stored, ahead, piece_rows, reading
 from r2b.engines.held import joined, list_length_of
 from r2b.engines.relabel import Relabel
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import Source
 from r2b.engines.tally import Counter, Tally, added_up
 from r2b.errors import InputError, ParameterError
@@ -135,7 +135,7 @@ class FileSource(Source):
             )
         return cls(listing, tuple(stored), keys, threads=threads, scratch=scratch)
 
-    def reading_numbers(self, choice: Choice) -> FileSource:
+    def reading_numbers(self, choice: ColumnRoles) -> FileSource:
         """Give the same files with the probabilities and weights of text tables read as numbers."""
         wanted = [*(choice.label if choice.soft else ()), *(() if choice.weight is None else (choice.weight,))]
         return self._with_numbers(wanted)
@@ -193,7 +193,7 @@ class FileSource(Source):
         """Run work on every batch, in several threads; results come in the order of the batches."""
         wanted = tuple(dict.fromkeys(columns))
 
-        def done(item: tuple[int, Job]) -> list[tuple[int, Any]]:
+        def done(item: tuple[int, ReadJob]) -> list[tuple[int, Any]]:
             number, job = item
             return [(len(each), work(self.completed(each, wanted, number))) for each in job.read() if len(each)]
 
@@ -206,7 +206,7 @@ class FileSource(Source):
                 yield result
         self._rows[:] = [total]
 
-    def jobs(self, columns: Sequence[str], *, coded: Collection[str], most_rows: int = PIECE_ROWS) -> Iterator[tuple[int, Job]]:
+    def jobs(self, columns: Sequence[str], *, coded: Collection[str], most_rows: int = PIECE_ROWS) -> Iterator[tuple[int, ReadJob]]:
         """Give what reads all files, piece by piece, each with the number of its file."""
         first = 0
         for number, file in enumerate(self.files):

@@ -12,7 +12,7 @@ from r2b._files.limits import refuse_growth
 from r2b._files.messages import MAGIC, batch_messages, codec_of, unpacked_bytes
 from r2b.engines.batch import in_batches
 from r2b.engines.files_listing import Part
-from r2b.engines.files_stored import Job, Stored, reading
+from r2b.engines.files_stored import ReadJob, Stored, reading
 
 _SMALLER = "Write the file in smaller record batches, or raise the limit with --max-unpacked where the memory has room for it."
 
@@ -45,7 +45,7 @@ class ArrowStored(Stored):
                 if size > message.body.size:
                     refuse_growth(self.part.name, message.body.size, size, _SMALLER)
 
-    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[Job]:
+    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Read batches here; there is little to decode, and nothing but reading tells how many rows they have."""
         wanted = [self.schema.get_field_index(name) for name in columns]
         for number, record in self.records(wanted):
@@ -53,7 +53,7 @@ class ArrowStored(Stored):
             record = record.select(list(columns)) if columns else pyarrow().record_batch({"": pyarrow().nulls(record.num_rows)})
             for batch in in_batches(record, rows, first, place):
                 if len(batch):
-                    yield Job(len(batch), partial(list, [batch]))
+                    yield ReadJob(len(batch), partial(list, [batch]))
             first += record.num_rows
 
     def records(self, fields: list[int] | None = None) -> Iterator[tuple[int, Any]]:

@@ -11,7 +11,7 @@ from r2b._files.arrow import pyarrow
 from r2b._files.arrow_loading import sound
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files_listing import Part
-from r2b.engines.files_stored import Job, Stored, reading
+from r2b.engines.files_stored import ReadJob, Stored, reading
 
 _PIECE_BYTES = 1 << 26  # of texts that are read at once
 
@@ -40,7 +40,7 @@ class ParquetStored(Stored):
         with reading(self.part), parquet().ParquetFile(self.part.path) as file:
             return file.metadata
 
-    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[Job]:
+    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Give one job per row group; a large one is read here, and its parts are handed on."""
         footer = self.metadata()
         texts = self._texts([name for name in columns if name in coded])
@@ -49,7 +49,7 @@ class ParquetStored(Stored):
                 continue
             most = self._fitting(footer, number, [name for name in columns if name not in texts], rows)
             if n_rows <= most:
-                yield Job(n_rows, partial(self._whole, footer, number, list(columns), texts, first, most))
+                yield ReadJob(n_rows, partial(self._whole, footer, number, list(columns), texts, first, most))
             else:
                 yield from self._parts(footer, number, list(columns), texts, first, most)
             first += n_rows
@@ -73,14 +73,14 @@ class ParquetStored(Stored):
                 return [Batch(_no_columns(self.groups[number]), first, self.place(number), 0)]
             return list(in_batches(table, rows, first, self.place(number)))
 
-    def _parts(self, footer: Any, number: int, columns: list[str], texts: list[str], first: int, rows: int) -> Iterator[Job]:
+    def _parts(self, footer: Any, number: int, columns: list[str], texts: list[str], first: int, rows: int) -> Iterator[ReadJob]:
         done = 0
         with self._opened(footer, texts) as file:
             pieces = iter(file.iter_batches(rows, [number], columns, use_threads=False))
             while done < self.groups[number]:
                 with reading(self.part, f"row group {number}"):
                     record = sound(next(pieces)) if columns else _no_columns(min(rows, self.groups[number] - done))
-                yield Job(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]))
+                yield ReadJob(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]))
                 done += record.num_rows
 
     def _opened(self, footer: Any, texts: list[str]) -> Any:

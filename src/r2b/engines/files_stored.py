@@ -26,7 +26,7 @@ PIECE_ENTRIES = 1 << 22  # numbers of a piece where its columns hold lists
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class ReadJob:
     """Some rows that are still to be read.
 
     Attributes
@@ -62,7 +62,7 @@ class Stored(ABC):
     n_bytes: int
 
     @abstractmethod
-    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[Job]:
+    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Give what reads the file, piece by piece in order.
 
         Parameters

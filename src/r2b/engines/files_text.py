@@ -18,7 +18,7 @@ from r2b._files.delimited import DelimitedTable
 from r2b._files.formats import Format
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files_listing import Part
-from r2b.engines.files_stored import Job, Stored, reading
+from r2b.engines.files_stored import ReadJob, Stored, reading
 from r2b.errors import InputError, ParameterError
 
 Integers = NDArray[np.int64]
@@ -118,10 +118,10 @@ class DelimitedStored(Stored):
         """The names in the header."""
         return list(self.schema.names)
 
-    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[Job]:
+    def jobs(self, columns: Sequence[str], first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Give one job per chunk, which parses it."""
         for chunk in self.chunks():
-            yield Job(chunk.n_records, partial(self.batches, chunk, list(columns), first, coded, rows), chunk)
+            yield ReadJob(chunk.n_records, partial(self.batches, chunk, list(columns), first, coded, rows), chunk)
 
     def batches(self, chunk: Chunk, columns: list[str], first: int, coded: Collection[str], rows: int) -> list[Batch]:
         """Parse a chunk; ``first`` is the number of the file's first row in the table."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import Sums, Task
+from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix, taken_rows
 from r2b.engines.decode import Decode
 from r2b.engines.relabel import Relabel
@@ -24,7 +24,7 @@ class HeldBlocks:
 
     blocks: list[Block]
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
         return (task(block) for block in self.blocks)
 

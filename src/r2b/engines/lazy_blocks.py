@@ -12,7 +12,7 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block, Blocks
-from r2b._solve.oracle.blocks import Sums, Task
+from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
 from r2b.engines.files_stored import ahead
@@ -29,7 +29,7 @@ class KeptBlocks:
 
     blocks: list[Block]
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
         return ahead(task, self.blocks)
 

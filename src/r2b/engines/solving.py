@@ -13,7 +13,7 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.request import is_a
 from r2b._data import Groups, Schema
 from r2b._data.merge import Extent, Rows
-from r2b._labels.task import Settings, Solvable
+from r2b._labels.task import Settings, Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle
 from r2b._solve.oracle.blocks import KernelChoice, LabelSums, Sums, added
@@ -22,7 +22,7 @@ from r2b.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
-AT_HAND = 1 << 24  # entries of the sample: 128 MB at most, and all rows where they are no more
+SAMPLE_ENTRIES = 1 << 24  # entries of the sample: 128 MB at most, and all rows where they are no more
 _SEED = 0x7217
 _NEAR = 1e-6  # residual on a sample: well below its distance from all rows
 _PATIENCE = 30.0  # seconds for prices that only give a better start
@@ -64,7 +64,7 @@ class First:
         return np.flatnonzero(taken)
 
 
-class ElsewhereOracle(BlockOracle):
+class RemoteOracle(BlockOracle):
     """Answers for blocks that live elsewhere, and has a sample of them at hand.
 
     Parameters
@@ -72,7 +72,7 @@ class ElsewhereOracle(BlockOracle):
     blocks : Blocks
     cell_weight : ndarray of shape (n_cells,)
     n_rows, n_classes : int
-    at_hand : int
+    sample_entries : int
         Entries of the sample.
     kernel : {"auto", "numpy", "compiled"}
     threads : int, optional
@@ -85,12 +85,12 @@ class ElsewhereOracle(BlockOracle):
         cell_weight: Floats,
         n_rows: int,
         n_classes: int,
-        at_hand: int = AT_HAND,
+        sample_entries: int = SAMPLE_ENTRIES,
         kernel: KernelChoice = "auto",
         threads: int | None = None,
     ) -> None:
         super().__init__(blocks, cell_weight, kernel)
-        share = at_hand / (n_rows * n_classes)
+        share = sample_entries / (n_rows * n_classes)
         first = First(len(cell_weight), share, 2)
         sums, samples = None, []
         for each in blocks.run(first):
@@ -123,38 +123,38 @@ def _balanced(cells: NDArray[Any], weight: Floats, cell_weight: Floats) -> Float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Elsewhere(Solvable):
+class RemoteTask(Task):
     """Rows that live elsewhere."""
 
-    oracle: ElsewhereOracle
+    oracle: RemoteOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
         return super()._found(problem, limits, self._near(problem, start))
 
     def _near(self, problem: Problem, start: Floats | None) -> Floats:
         """Solve for the sample alone. Where it is all rows its prices are the answer, and one pass over the blocks confirms it."""
-        small = Problem(self.oracle.sample, problem.parity, problem.lam, problem.dearest)
+        small = Problem(self.oracle.sample, problem.parity, problem.lam, problem.costliest)
         limits = Limits(self.settings.max_iter, self.settings.time_limit if self.oracle.whole else _PATIENCE)
         tol = self.settings.tol if self.oracle.whole else _NEAR
         return solve(small, self.oracle.near, samples=self.oracle.near.samples(), tol=tol, limits=limits, start=start).prices
 
 
-def refuse_sample_size(at_hand: Any) -> None:
+def refuse_sample_size(sample_entries: Any) -> None:
     """Refuse a number of entries that is none.
 
     Raises
     ------
     ParameterError
     """
-    if not is_a(Integral, at_hand) or int(at_hand) < 0:
+    if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
         raise ParameterError(
-            f"at_hand is {at_hand!r}.",
+            f"sample_entries is {sample_entries!r}.",
             remedy="Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0.",
-            at_hand=at_hand,
+            sample_entries=sample_entries,
         )
 
 
-def open_elsewhere(
+def open_remote(
     blocks: Blocks,
     schema: Schema,
     groups: Groups,
@@ -162,8 +162,8 @@ def open_elsewhere(
     n_rows: int,
     request: Request,
     settings: Settings,
-    at_hand: int = AT_HAND,
-) -> Elsewhere:
+    sample_entries: int = SAMPLE_ENTRIES,
+) -> RemoteTask:
     """Settle what is asked of rows in blocks, to be solved as often as asked while the blocks are there.
 
     Parameters
@@ -176,12 +176,12 @@ def open_elsewhere(
     n_rows : int
     request : Request
     settings : Settings
-    at_hand : int
+    sample_entries : int
         Entries of the sample that is brought home.
     """
-    refuse_sample_size(at_hand)
-    oracle = ElsewhereOracle(blocks, cell_weight, n_rows, len(schema.classes), at_hand, settings.kernel, settings.threads)
+    refuse_sample_size(sample_entries)
+    oracle = RemoteOracle(blocks, cell_weight, n_rows, len(schema.classes), sample_entries, settings.kernel, settings.threads)
     extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
-    job = Elsewhere.elsewhere(schema, groups, extent, oracle, request, settings)
-    assert isinstance(job, Elsewhere)
+    job = RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)
+    assert isinstance(job, RemoteTask)
     return job

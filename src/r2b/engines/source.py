@@ -15,9 +15,9 @@ import numpy as np
 
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import Batch
-from r2b.engines.choice import Choice
 from r2b.engines.decode import Decode
 from r2b.engines.relabel import Relabel
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.tally import Counter, Tally
 from r2b.errors import InputError, MissingValueError
 
@@ -54,7 +54,7 @@ class Source(ABC):
         """Run work on every batch; results come in the order of the batches."""
         return (work(batch) for batch in self.batches(columns))
 
-    def reading_numbers(self, choice: Choice) -> Source:
+    def reading_numbers(self, choice: ColumnRoles) -> Source:
         """Give the same table with the probabilities and weights of a choice as numbers; files of text read them so on request."""
         return self
 

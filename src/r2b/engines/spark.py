@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle.blocks import Sums, Task
+from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
-from r2b.engines.choice import free_name, refuse_alike
 from r2b.engines.decode import Decode
 from r2b.engines.relabel import Relabel
+from r2b.engines.roles import free_name, refuse_alike
 from r2b.engines.source import NO_LABEL, RefuseMissing, Source
 from r2b.engines.spark_lookup import looked_up
 from r2b.engines.spark_session import by_byte, fetched, mapped, numbered, streamed
@@ -37,7 +37,7 @@ class SparkBlocks:
 
     kept: Any
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block: one Spark job."""
         return fetched(mapped(self.kept, Pass(task), RESULTS))
 

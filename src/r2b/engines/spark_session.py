@@ -71,7 +71,7 @@ def worker_error(message: str) -> MissingExtraError | None:
     --------
     >>> print(worker_error("... ModuleNotFoundError: No module named 'r2b' ...").problem)
     The Python of Spark's workers cannot import r2b.
-    >>> worker_error("Task failed while writing rows") is None
+    >>> worker_error("BlockTask failed while writing rows") is None
     True
     """
     missing = re.search(r"No module named '([\w.]+)'", message)

@@ -15,7 +15,7 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import Fold, Inspect, LabelSums, Sums, Task, Walk, added
+from r2b._solve.oracle.blocks import BlockTask, Fold, Inspect, LabelSums, Sums, Walk, added
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
 from r2b.engines.held import joined
@@ -199,7 +199,7 @@ def _kept_row(parts: list[bytes], kinds: str, failure: bytes | None) -> Any:
 class Pass:
     """Runs a task on the blocks of a partition."""
 
-    task: Task
+    task: BlockTask
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Give one result per block, or one for all of them where results are sums."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import Sums, Task
+from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
 from r2b.engines.files_stored import ahead
@@ -94,11 +94,11 @@ class Spool:
         self._slots.append(Slot(self._end, place, tuple(pieces)))
         self._end += place + -place % _PAGE
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block; the results come in the order of the blocks."""
         return ahead(lambda slot: self._walked(slot, task), self._slots, self.threads)
 
-    def _walked(self, slot: Slot, task: Task) -> Sums:
+    def _walked(self, slot: Slot, task: BlockTask) -> Sums:
         mapped = self._mapped(slot)
         try:
             block = Block(**{name: _view(mapped, dtype, shape, place) for name, dtype, shape, place in slot.pieces})

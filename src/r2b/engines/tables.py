@@ -18,15 +18,15 @@ from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._labels import FairLabels
-from r2b._labels.task import Job, Objective, Settings, Solvable
+from r2b._labels.task import MemoryTask, Objective, Settings, Task
 from r2b._solve.oracle.blocks import KernelChoice
 from r2b._solve.solvers import Progress
 from r2b.engines.applying import gaps_of, recounted, refuse_other_kind
 from r2b.engines.batch import lists_to_matrix
-from r2b.engines.choice import Choice, names_of, refuse_columns
 from r2b.engines.decode import Decode
 from r2b.engines.fair import FairTable
-from r2b.engines.solving import AT_HAND, open_elsewhere
+from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
+from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
 from r2b.engines.tally import Tally, dataset_of, groups_of, refuse_lists_as_text
 from r2b.errors import MissingValueError, ParameterError
@@ -80,7 +80,7 @@ class Scan:
         progress: Callable[[Progress], object] | None = None,
         kernel: KernelChoice = "auto",
         threads: int | None = None,
-        at_hand: int = AT_HAND,
+        sample_entries: int = SAMPLE_ENTRIES,
     ) -> FairTable:
         """Find the closest labels in parity: :func:`r2b.debias` for columns of a table that lives elsewhere.
 
@@ -94,7 +94,7 @@ class Scan:
             As for :func:`r2b.debias`.
         time_limit, progress, kernel, threads
             As for :func:`r2b.debias`.
-        at_hand : int
+        sample_entries : int
             Probabilities only: how many numbers of the table are brought home as a sample, on which prices are first found. All rows where
             there are no more. It changes the number of passes, never the answer.
 
@@ -110,7 +110,7 @@ class Scan:
         request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
         settings = Settings(lam, objective, tol, max_iter, time_limit, progress, "auto", kernel, threads)
         choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
+        with self._opened(choice, request, settings, costs, normalize, sample_entries) as (job, counted):
             return _table(job.solve(), self.source, choice, counted, normalize)
 
     def frontier(
@@ -123,7 +123,7 @@ class Scan:
         epsilons: int | ArrayLike = 50,
         costs: ArrayLike | None = None,
         normalize: bool = False,
-        at_hand: int = AT_HAND,
+        sample_entries: int = SAMPLE_ENTRIES,
         **options: Any,
     ) -> Frontier:
         """Solve along a path of epsilons: :func:`r2b.frontier` for columns of a table that lives elsewhere.
@@ -134,7 +134,7 @@ class Scan:
             Names of columns, as for :meth:`debias`.
         epsilons : int or array-like
             The epsilons, or how many, as for :func:`r2b.frontier`.
-        costs, normalize, at_hand, **options
+        costs, normalize, sample_entries, **options
             As for :meth:`debias`.
 
         Returns
@@ -160,8 +160,8 @@ class Scan:
             )
         request, settings = request_and_settings(options)
         choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        with self._opened(choice, request, settings, costs, normalize, at_hand) as (job, counted):
-            asked = cast("Job", job)  # of which a path uses only what rows elsewhere have as well
+        with self._opened(choice, request, settings, costs, normalize, sample_entries) as (job, counted):
+            asked = cast("MemoryTask", job)  # of which a path uses only what rows elsewhere have as well
             path = path_of(asked, epsilons)
             found = solved_along(asked, path)
         return Frontier(tuple(_table(each, self.source, choice, counted, normalize) for each in found), path)
@@ -258,7 +258,7 @@ class Scan:
         data = self.counted(choice, request, apart=True) if not choice.soft else self._gathered(choice, request)
         return audit_dataset(data, request, draws, int(n_largest))
 
-    def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> Choice:
+    def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> ColumnRoles:
         """Check which columns are what."""
         labels = names_of(label, "label")
         parts = {"sensitive_features": names_of(sensitive, "sensitive_features"), "control_features": names_of(control, "control_features")}
@@ -268,9 +268,9 @@ class Scan:
                 raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
         refuse_columns(self.names, chosen, self.source.subject)
         soft = len(labels) > 1 or self.source.list_length(labels[0]) is not None
-        return Choice(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
+        return ColumnRoles(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
 
-    def counted(self, choice: Choice, request: Request, *, apart: bool = False) -> Dataset:
+    def counted(self, choice: ColumnRoles, request: Request, *, apart: bool = False) -> Dataset:
         """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
         keys, weight = [choice.label[0], *choice.attributes], choice.weight
         if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
@@ -282,7 +282,7 @@ class Scan:
             tally = tally.spread(weight)
         return dataset_of(tally, choice, missing=request.missing, fewest_classes=1 if apart else 2)
 
-    def _refuse_gaps(self, tally: Tally, choice: Choice, missing: str) -> None:
+    def _refuse_gaps(self, tally: Tally, choice: ColumnRoles, missing: str) -> None:
         """Refuse a table without rows, and columns that lack values."""
         gaps = gaps_of(tally, self.source)
         for name in gaps:
@@ -298,12 +298,12 @@ class Scan:
 
     @contextmanager
     def _opened(
-        self, choice: Choice, request: Request, settings: Settings, costs: Any, normalize: bool, at_hand: int
-    ) -> Iterator[tuple[Solvable, Dataset | None]]:
+        self, choice: ColumnRoles, request: Request, settings: Settings, costs: Any, normalize: bool, sample_entries: int
+    ) -> Iterator[tuple[Task, Dataset | None]]:
         """Count or decode the table, to be solved as often as asked; for class labels give the counts as well."""
         if not choice.soft:
             counted = self.counted(choice, request)
-            job = Job.of(counted, request, settings, costs)
+            job = MemoryTask.of(counted, request, settings, costs)
             warn_of_doubts(job)
             yield job, counted
             return
@@ -319,11 +319,11 @@ class Scan:
             self.classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
         )
         with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
-            elsewhere = open_elsewhere(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, at_hand)
+            elsewhere = open_remote(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, sample_entries)
             warn_of_doubts(elsewhere)
             yield elsewhere, None
 
-    def classes(self, choice: Choice) -> Vocabulary:
+    def classes(self, choice: ColumnRoles) -> Vocabulary:
         """Name the classes of probabilities."""
         names = np.array(choice.label)
         length = self.source.list_length(choice.label[0]) if choice.listed else None
@@ -336,7 +336,7 @@ class Scan:
             )
         return classes
 
-    def _gathered(self, choice: Choice, request: Request) -> Dataset:
+    def _gathered(self, choice: ColumnRoles, request: Request) -> Dataset:
         """Bring a table of probabilities into memory."""
         from r2b._data.dataset import assemble
         from r2b._files.arrow import pyarrow
@@ -367,7 +367,7 @@ class Scan:
         )
 
 
-def _table(solved: FairLabels, source: Source, choice: Choice, counted: Dataset | None, normalize: bool) -> FairTable:
+def _table(solved: FairLabels, source: Source, choice: ColumnRoles, counted: Dataset | None, normalize: bool) -> FairTable:
     kept = {each.name: getattr(solved, each.name) for each in fields(FairLabels)}
     made = FairTable(**kept, source=source, choice=choice, counted=counted, normalize=normalize)
     return replace(made, dataset=None)

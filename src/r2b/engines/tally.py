@@ -17,7 +17,7 @@ from r2b._data.groups import read_groups
 from r2b._data.weights import refuse_weightless_table
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, plain_type, same_values, taken
-from r2b.engines.choice import Choice
+from r2b.engines.roles import ColumnRoles
 from r2b.errors import InputError, MixedTypeError, WeightError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -264,7 +264,7 @@ def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | Non
     return total.tally()
 
 
-def dataset_of(tally: Tally, choice: Choice, *, missing: str, fewest_classes: int = 2) -> Dataset:
+def dataset_of(tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2) -> Dataset:
     """Read a tally as a table in which each row stands for several."""
     if tally.weight is not None and tally.n_rows:
         refuse_weightless(tally.weight, tally.n_rows)
@@ -288,7 +288,7 @@ def refuse_weightless(weight: Array, n_rows: int) -> None:
     refuse_weightless_table(weight)
 
 
-def groups_of(tally: Tally, choice: Choice, *, missing: str) -> tuple[Groups, Floats]:
+def groups_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Groups, Floats]:
     """Read a tally of attributes alone: cells, each with its number of rows, and the weight of each cell."""
     features = choice.features(tally.columns)
     groups = read_groups(features["sensitive_features"], control_features=features.get("control_features"), missing=missing)

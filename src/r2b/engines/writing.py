@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from r2b._files.arrow import pyarrow
+from r2b._files.atomic import AtomicWriter, unwritable
 from r2b._files.formats import Format, format_named, format_of
-from r2b._files.landing import Landing, unwritable
 from r2b.engines.batch import Batch
-from r2b.engines.files_stored import Job, Stored, ahead
+from r2b.engines.files_stored import ReadJob, Stored, ahead
 from r2b.engines.held import joined
 from r2b.engines.relabel import Relabel
 from r2b.engines.spool import refuse_little_room
@@ -60,9 +60,9 @@ def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool 
     ParameterError
         It is there already, the disk has no room, or the name tells a format that the table cannot have.
     """
-    with Landing(force=force, keep=kept_files(source)) as landing, _in_python(path):
-        write_into(landing, source, relabel, path)
-        landing.land()
+    with AtomicWriter(force=force, keep=kept_files(source)) as writer, _in_python(path):
+        write_into(writer, source, relabel, path)
+        writer.commit()
 
 
 @contextmanager
@@ -105,13 +105,13 @@ def shape_of(source: FileSource, path: str, said: str | None = None) -> Format:
     return own if source.listing.many else shape
 
 
-def write_into(landing: Landing, source: FileSource, relabel: Relabel, path: str, said: str | None = None) -> Path:
-    """Write a table beside its target, to be moved into place by the landing, and give where; arguments as for :func:`write_files`."""
+def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, said: str | None = None) -> Path:
+    """Write a table beside its target, to be moved into place by the writer, and give where; arguments as for :func:`write_files`."""
     source, shape = source.reading_numbers(relabel.decode.choice), shape_of(source, path, said)
     many = source.listing.many
-    landing.check(path, folder=many)
+    writer.check(path, folder=many)
     refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
-    beside = landing.reserve(path, folder=many)
+    beside = writer.reserve(path, folder=many)
     targets = [beside / file.part.name if many else beside for file in source.files]
     try:
         _written(source, relabel, shape, targets)
@@ -155,12 +155,12 @@ def _written(source: FileSource, relabel: Relabel, shape: Format, targets: list[
 
 
 def _pieces(
-    source: FileSource, columns: list[str], coded: Collection[str], most_rows: int, make: Callable[[int, Job], Piece]
+    source: FileSource, columns: list[str], coded: Collection[str], most_rows: int, make: Callable[[int, ReadJob], Piece]
 ) -> Iterator[tuple[int, Piece]]:
     """Give what is to be written, file after file; a file without rows has nothing, but is there."""
     last = -1
 
-    def made(item: tuple[int, Job]) -> tuple[int, int, Piece]:
+    def made(item: tuple[int, ReadJob]) -> tuple[int, int, Piece]:
         number, job = item
         return number, job.n_rows, make(number, job)
 
@@ -189,13 +189,13 @@ def _by_line(source: FileSource, shape: Format) -> bool:
     return shape.is_text and source.listing.format.kind == shape.kind
 
 
-def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int, Job], Piece]:
+def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int, ReadJob], Piece]:
     """Give what makes of a job what is written of its rows; it runs in any thread."""
 
     def full(number: int, batch: Batch) -> Batch:
         return source.completed(batch, relabel.needed, number)
 
-    def as_records(number: int, job: Job) -> Piece:
+    def as_records(number: int, job: ReadJob) -> Piece:
         names = source.files[number].schema.names
         made = []
         for batch in job.read():
@@ -203,11 +203,11 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int
             made.append((batch.place, fitted(record, new_schema(source, source.files[number], relabel))))
         return made
 
-    def as_lines(number: int, job: Job) -> Piece:
+    def as_lines(number: int, job: ReadJob) -> Piece:
         file: Any = source.files[number]
         return added_fields(file, job.chunk, [relabel(full(number, batch)) for batch in job.read()])
 
-    def as_text(number: int, job: Job) -> Piece:
+    def as_text(number: int, job: ReadJob) -> Piece:
         return lines_of([record for _, record in as_records(number, job)], shape)
 
     return as_lines if _by_line(source, shape) else as_text if shape.is_text else as_records

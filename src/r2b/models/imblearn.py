@@ -43,7 +43,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     labels_ : FairLabels
         Prices, status and certificate, without the rows: a stored pipeline holds nobody's group.
     classes_, groups_, prices_, certificate_, status_, n_iter_
-        As in :class:`r2b.sklearn.R2B`.
+        As in :class:`r2b.sklearn.LabelDebiaser`.
     n_features_in_, feature_names_in_
         As scikit-learn has them.
 

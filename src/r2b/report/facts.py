@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._audit import Audit, Frontier, audit
-from r2b._audit.tradeoff import fair_as_they_are, job_of, solved_along
+from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
 from r2b._data.labels import read_labels
@@ -19,7 +19,7 @@ from r2b._data.merge import class_weights
 from r2b._data.vocabulary import plain_value
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
-from r2b._labels.task import Job
+from r2b._labels.task import MemoryTask
 from r2b._labels.text import mean_changes, means_of, only_categories
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
@@ -97,7 +97,7 @@ def gather(
     if options.get("normalize"):
         y = _normalized(y)
     data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-    job = job_of(y, {**data, "epsilon": epsilon, **options})
+    job = task_of(y, {**data, "epsilon": epsilon, **options})
     chosen = options.get("families", "both")
     found = audit(
         y,
@@ -116,7 +116,7 @@ def gather(
 
 
 def gathered(
-    job: Job,
+    job: MemoryTask,
     found: Audit,
     *,
     label_name: str | None,
@@ -129,7 +129,7 @@ def gathered(
 
     Parameters
     ----------
-    job : Job
+    job : MemoryTask
         Its rows may each stand for several.
     found : Audit
     label_name, command : str or None
@@ -315,9 +315,9 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         ],
         "means": [] if only_categories(fair) else [{**asdict(c), "group": _plain(c.group), "label": _plain(c.label)} for c in means],
         "means_of": means_of(fair),
-        "dearest": [
+        "costliest": [
             {"family": c.family, "group": _plain(c.group), "class": _plain(c.label), "price": c.price, "rate": c.rate}
-            for c in fair.dearest_constraints(_LISTED)
+            for c in fair.costliest_constraints(_LISTED)
         ],
     }
 

@@ -106,7 +106,7 @@ def _change(facts: dict[str, Any]) -> list[str]:
 
 
 def _cost(facts: dict[str, Any]) -> list[str]:
-    asked, dearest = facts["cost"], facts["change"]["dearest"]
+    asked, costliest = facts["cost"], facts["change"]["costliest"]
     parts = []
     if asked is not None:
         rows = [
@@ -114,8 +114,8 @@ def _cost(facts: dict[str, Any]) -> list[str]:
             for p in asked["points"]
         ]
         parts += ["## What it costs", table(["Epsilon", "labels that change", "squared distance per row", "proven optimal"], rows)]
-    if dearest:
-        listed = [[d["group"], d["class"], "keeps it down" if d["price"] > 0 else "brings it up", f"{d['rate']:.5f}"] for d in dearest]
+    if costliest:
+        listed = [[d["group"], d["class"], "keeps it down" if d["price"] > 0 else "brings it up", f"{d['rate']:.5f}"] for d in costliest]
         parts += ["### Which bounds cost most", table(["Group", "Class", "The bound", "rate"], listed, left=3)]
     return parts
 

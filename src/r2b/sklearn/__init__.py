@@ -6,7 +6,7 @@ Examples
 >>> from sklearn.linear_model import LogisticRegression
 >>> from r2b.sklearn import ParityClassifier
 >>> X, y, sex = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "yes", "no", "yes"], ["f", "f", "m", "m"]
->>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).strategy_
+>>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).form_
 'expand'
 """
 
@@ -19,6 +19,6 @@ if find_spec("sklearn") is None:
 
 from r2b.sklearn.classifier import ParityClassifier
 from r2b.sklearn.prediction_parity import PredictionParity
-from r2b.sklearn.transformer import R2B
+from r2b.sklearn.transformer import LabelDebiaser
 
-__all__ = ["R2B", "ParityClassifier", "PredictionParity"]
+__all__ = ["LabelDebiaser", "ParityClassifier", "PredictionParity"]

@@ -26,7 +26,7 @@ from r2b.sklearn.labels import (
     publish,
     without_rows,
 )
-from r2b.sklearn.learners import Choice, choose, refuse_no_learner
+from r2b.sklearn.learners import FormChoice, choose, refuse_no_learner
 from r2b.sklearn.options import require_sensitive, seed_of, solve, store
 from r2b.sklearn.prediction_parity import PredictionParity, check_validation, measure
 from r2b.sklearn.probabilities import gives_probabilities, most_probable, probabilities_of, scores_of
@@ -43,7 +43,7 @@ def _gives_probabilities(self: Any) -> bool:
 
 
 def _gives_scores(self: Any) -> bool:
-    soft = getattr(self, "strategy_", self.strategy) == "soft"
+    soft = getattr(self, "form_", self.form) == "soft"
     return not soft and hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
 
 
@@ -58,7 +58,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         What parity means, as for :func:`r2b.debias`.
     lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
         How it is reached, as for :func:`r2b.debias`.
-    strategy : {"auto", "expand", "round", "sample", "soft"}
+    form : {"auto", "expand", "round", "sample", "soft"}
         How the learner sees a distribution per row. None of them takes the most probable class, which would undo the parity.
 
         - "expand": the row once for each class of positive probability, with weights. Exact; for learners with ``sample_weight``.
@@ -75,7 +75,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     ----------
     estimator_ : estimator
         The trained learner.
-    strategy_, strategy_reason_ : str
+    form_, strategy_reason_ : str
         What was chosen and why.
     labels_ : FairLabels
         Prices, status and certificate, without the rows: a stored model holds nobody's group.
@@ -85,7 +85,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     prices_ : ndarray of shape (n_groups, n_classes)
         Columns as in ``classes_``.
     groups_, certificate_, status_, n_iter_
-        As in :class:`R2B`.
+        As in :class:`LabelDebiaser`.
     n_batches_ : int
         How often the learner was trained on: 1 after ``fit``, and one more for each ``partial_fit``.
     parity_ : PredictionParity
@@ -144,7 +144,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         merge_rows: str = "auto",
         kernel: str = "auto",
         threads: int | None = None,
-        strategy: str = "auto",
+        form: str = "auto",
         random_state: Any = 0,
     ) -> None:
         store(self, locals())
@@ -194,9 +194,9 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         assert labels.dataset is not None
         check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
         seed = seed_of(self.random_state)
-        choice, rows = chosen_rows(self.strategy, self.estimator, labels, seed)
-        self.estimator_ = train(fresh_learner(self.estimator, choice.strategy), X, rows, choice.strategy, seed)
-        self.strategy_, self.strategy_reason_ = choice.strategy, choice.reason
+        choice, rows = chosen_rows(self.form, self.estimator, labels, seed)
+        self.estimator_ = train(fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed)
+        self.form_, self.strategy_reason_ = choice.form, choice.reason
         self._keep(labels)
         self.n_batches_ = 1
         if validation is not None:
@@ -221,7 +221,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         The prices come from ``labels``, from an earlier :meth:`fit`, or else from the first batch alone, which then has to be large and
         like the others: parity of later batches holds as far as they are distributed like the rows that the prices were found on. A class
         or group that those rows did not have is refused. One pass over all labels is cheap and needs no X:
-        ``labels=R2B(epsilon).fit(all_y, sensitive_features=all_s)``.
+        ``labels=LabelDebiaser(epsilon).fit(all_y, sensitive_features=all_s)``.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             As for :meth:`fit`, of this batch.
         classes : array-like of shape (L,), optional
             All classes, in any order. Only compared with those that have prices, which may not be fewer.
-        labels : R2B or FairLabels, optional
+        labels : LabelDebiaser or FairLabels, optional
             Where the prices come from; on the first call only.
 
         Returns
@@ -252,16 +252,16 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         note_features(self, X, first=first)
         if first:
             solved = prices_for_batches(labels, classes) or solve(self, y, sample_weight=sample_weight, **groups)
-            choice = choose(self.strategy, self.estimator, n_rows_of(y), "partial_fit")
-            learner, batch = fresh_learner(self.estimator, choice.strategy), 0
+            choice = choose(self.form, self.estimator, n_rows_of(y), "partial_fit")
+            learner, batch = fresh_learner(self.estimator, choice.form), 0
         else:
-            solved, choice = self.labels_, Choice(self.strategy_, self.strategy_reason_)
+            solved, choice = self.labels_, FormChoice(self.form_, self.strategy_reason_)
             learner, batch = self.estimator_, self.n_batches_
         prices_for_batches(solved, classes)
-        rows = batch_rows(solved, choice.strategy, seed_of(self.random_state, batch), y, sample_weight, normalize=self.normalize, **groups)
+        rows = batch_rows(solved, choice.form, seed_of(self.random_state, batch), y, sample_weight, normalize=self.normalize, **groups)
         # A first batch that fails leaves nothing behind, so that the next one is the first again.
         self.estimator_ = train_further(learner, X, rows, solved.classes)
-        self.strategy_, self.strategy_reason_, self.n_batches_ = choice.strategy, choice.reason, batch + 1
+        self.form_, self.strategy_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1
         self._keep(solved)
         return self
 
@@ -285,7 +285,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         ndarray of shape (n,)
         """
         check_is_fitted(self, "labels_")
-        if self.strategy_ == "soft":
+        if self.form_ == "soft":
             return most_probable(self.predict_proba(X), self.classes_)
         return np.asarray(self.estimator_.predict(X))
 
@@ -303,7 +303,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             Columns as in ``classes_``; zeros for a class that debiasing left without any row.
         """
         check_is_fitted(self, "labels_")
-        return probabilities_of(self.estimator_, X, self.classes_, self.strategy_)
+        return probabilities_of(self.estimator_, X, self.classes_, self.form_)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:

@@ -147,7 +147,7 @@ def prices_for_batches(labels: Any, classes: Any) -> FairLabels | None:
     if not isinstance(solved, FairLabels):
         raise ParameterError(
             f"The argument labels is of type {type(labels).__name__} and holds no prices.",
-            remedy="Pass a fitted R2B, or what r2b.debias returned.",
+            remedy="Pass a fitted LabelDebiaser, or what r2b.debias returned.",
             labels=type(labels).__name__,
         )
     wanted = np.asarray(solved.classes if classes is None else classes)
@@ -155,7 +155,7 @@ def prices_for_batches(labels: Any, classes: Any) -> FairLabels | None:
     if len(unknown):
         raise UnseenError(
             f"The class {plain_value(unknown[0])!r} has no prices: it does not occur in the rows that they were found on.",
-            remedy="Find the prices on all labels first and pass labels=R2B(...).fit(all_y, sensitive_features=all_s).",
+            remedy="Find the prices on all labels first and pass labels=LabelDebiaser(...).fit(all_y, sensitive_features=all_s).",
             value=plain_value(unknown[0]),
         )
     return solved

@@ -13,25 +13,25 @@ from sklearn.utils import get_tags
 
 from r2b.errors import ParameterError
 
-Strategy = Literal["expand", "sample", "round", "soft"]
+Form = Literal["expand", "sample", "round", "soft"]
 _HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A strategy and the reason for it.
+class FormChoice:
+    """A form and the reason for it.
 
     Attributes
     ----------
-    strategy : {"expand", "sample", "round", "soft"}
+    form : {"expand", "sample", "round", "soft"}
     reason : str
     """
 
-    strategy: Strategy
+    form: Form
     reason: str
 
 
-def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> Choice:
+def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> FormChoice:
     """Choose how a learner is trained on fair labels.
 
     Parameters
@@ -44,40 +44,42 @@ def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> Choic
 
     Returns
     -------
-    Choice
+    FormChoice
 
     Raises
     ------
     ParameterError
-        The strategy is not known, or this learner cannot follow it.
+        The form is not known, or this learner cannot follow it.
 
     Examples
     --------
     >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> choose("auto", KNeighborsClassifier(), 100).strategy
+    >>> choose("auto", KNeighborsClassifier(), 100).form
     'sample'
     """
-    options = ("auto", *get_args(Strategy))
+    options = ("auto", *get_args(Form))
     if wanted not in options:
-        raise ParameterError(f"strategy is {wanted!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", strategy=wanted)
+        raise ParameterError(f"form is {wanted!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", form=wanted)
     if wanted != "auto":
         _refuse_mismatch(wanted, learner, method)
-        return Choice(wanted, "asked for")  # type: ignore[arg-type]
+        return FormChoice(wanted, "asked for")  # type: ignore[arg-type]
     name = type(learner).__name__
     if is_regressor(learner):
-        return Choice("soft", f"{name} is a regressor: it learns the fair probabilities themselves")
+        return FormChoice("soft", f"{name} is a regressor: it learns the fair probabilities themselves")
     if reads_pairs(learner):
-        return Choice("sample", f"X is a table of pairs of rows to {name}, which cannot be repeated: every row gets one class, drawn")
+        return FormChoice("sample", f"X is a table of pairs of rows to {name}, which cannot be repeated: every row gets one class, drawn")
     if resamples(learner):
-        return Choice("sample", f"a step of {name} resamples rows, which weights do not follow: every row gets one class, drawn")
+        return FormChoice("sample", f"a step of {name} resamples rows, which weights do not follow: every row gets one class, drawn")
     if weight_keyword(learner, method) is None:
-        return Choice("sample", f"{name}.{method} takes no sample_weight: every row gets one class, drawn from its fair probabilities")
+        return FormChoice("sample", f"{name}.{method} takes no sample_weight: every row gets one class, drawn from its fair probabilities")
     if counts_rows(learner):
-        return Choice("sample", f"{name} balances classes by counting rows, and copies would count too: every row gets one class, drawn")
+        return FormChoice(
+            "sample", f"{name} balances classes by counting rows, and copies would count too: every row gets one class, drawn"
+        )
     split = own_split(learner, n_rows) if method == "fit" else None
     if split is not None and not takes_validation_rows(learner):
-        return Choice("sample", f"{name} {split}, and copies of one row would land on both sides: every row gets one class, drawn")
-    return Choice("expand", f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights")
+        return FormChoice("sample", f"{name} {split}, and copies of one row would land on both sides: every row gets one class, drawn")
+    return FormChoice("expand", f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights")
 
 
 def refuse_no_learner(learner: Any) -> None:
@@ -98,23 +100,23 @@ def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
     name = type(learner).__name__
     if wanted != "soft" and is_regressor(learner):
         raise ParameterError(
-            f"The strategy {wanted!r} trains on classes, but {name} is a regressor.",
-            remedy="Use strategy='soft', or pass a classifier.",
-            strategy=wanted,
+            f"The form {wanted!r} trains on classes, but {name} is a regressor.",
+            remedy="Use form='soft', or pass a classifier.",
+            form=wanted,
             estimator=name,
         )
     if wanted == "expand" and resamples(learner):
         raise ParameterError(
-            f"The strategy 'expand' needs weights, but a step of {name} resamples rows, which weights do not follow.",
-            remedy="Use strategy='sample' or 'round'.",
-            strategy=wanted,
+            f"The form 'expand' needs weights, but a step of {name} resamples rows, which weights do not follow.",
+            remedy="Use form='sample' or 'round'.",
+            form=wanted,
             estimator=name,
         )
     if wanted == "expand" and weight_keyword(learner, method) is None:
         raise ParameterError(
-            f"The strategy 'expand' needs weights, but {name}.{method} takes no sample_weight.",
-            remedy="Use strategy='sample' or 'round', or a learner that takes sample_weight.",
-            strategy=wanted,
+            f"The form 'expand' needs weights, but {name}.{method} takes no sample_weight.",
+            remedy="Use form='sample' or 'round', or a learner that takes sample_weight.",
+            form=wanted,
             estimator=name,
         )
 

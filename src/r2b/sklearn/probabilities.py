@@ -17,7 +17,7 @@ def gives_probabilities(model: Any) -> bool:
     return bool(is_regressor(model.estimator)) or hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
 
 
-def probabilities_of(learner: Any, X: Any, classes: Array, strategy: str) -> Array:
+def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
     """Give the probabilities of all classes.
 
     Predictions of regressors are put back by the Euclidean projection. Clipping at 0 and dividing by the sum is the other way: it has no
@@ -30,20 +30,20 @@ def probabilities_of(learner: Any, X: Any, classes: Array, strategy: str) -> Arr
         Trained.
     X : array, sparse matrix or frame
     classes : ndarray of shape (L,)
-    strategy : str
+    form : str
 
     Returns
     -------
     ndarray of shape (n, L)
         Columns in the order of ``classes``, whatever order the learner has.
     """
-    if strategy == "soft":
+    if form == "soft":
         regression = is_regressor(learner)
         rows = np.asarray(learner.predict(X) if regression else learner.predict_proba(X), np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(classes):
             raise ShapeError(
                 f"{type(learner).__name__} was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}.",
-                remedy="Use another strategy for this learner.",
+                remedy="Use another form for this learner.",
                 shape=rows.shape,
             )
         return project(rows)

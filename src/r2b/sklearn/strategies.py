@@ -1,4 +1,4 @@
-"""From fair labels to the rows that a learner is trained on, for each strategy; the most probable class of a fair row is none of them."""
+"""From fair labels to the rows that a learner is trained on, for each form; the most probable class of a fair row is none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from r2b._labels import FairLabels
 from r2b._labels.changes import take_rows
 from r2b.sklearn.labels import class_order, n_rows_of, weight_column
-from r2b.sklearn.learners import Choice, Strategy, choose
+from r2b.sklearn.learners import Form, FormChoice, choose
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,7 +43,7 @@ class TrainingRows:
         return TrainingRows(index, self.target[chosen], None if self.weight is None else self.weight[chosen])
 
 
-def training_rows(labels: FairLabels, strategy: Strategy, seed: Any) -> TrainingRows:
+def training_rows(labels: FairLabels, form: Form, seed: Any) -> TrainingRows:
     """Give the rows to train on for the labels that were just solved.
 
     Examples
@@ -56,33 +56,33 @@ def training_rows(labels: FairLabels, strategy: Strategy, seed: Any) -> Training
     """
     assert labels.dataset is not None
     weight, n_rows = labels.dataset.weight, labels.dataset.n_rows
-    if strategy == "expand":
+    if form == "expand":
         return _checked(labels, n_rows, *labels.expand())
-    if strategy == "soft":
+    if form == "soft":
         return _checked(labels, n_rows, None, _in_order(labels, labels.soft_labels), weight)
-    return _checked(labels, n_rows, None, labels.round(seed) if strategy == "round" else labels.sample(seed), weight)
+    return _checked(labels, n_rows, None, labels.round(seed) if form == "round" else labels.sample(seed), weight)
 
 
-def chosen_rows(wanted: str, learner: Any, labels: FairLabels, seed: Any) -> tuple[Choice, TrainingRows]:
-    """Choose a strategy and give its rows.
+def chosen_rows(wanted: str, learner: Any, labels: FairLabels, seed: Any) -> tuple[FormChoice, TrainingRows]:
+    """Choose a form and give its rows.
 
     Some learners split their rows from a certain number on. Copies may pass it where the rows themselves do not, so that the choice is made
     again once they are counted.
     """
     assert labels.dataset is not None
     choice = choose(wanted, learner, labels.dataset.n_rows)
-    rows = training_rows(labels, choice.strategy, seed)
+    rows = training_rows(labels, choice.form, seed)
     again = choose(wanted, learner, len(rows.target))
-    return (choice, rows) if again.strategy == choice.strategy else (again, training_rows(labels, again.strategy, seed))
+    return (choice, rows) if again.form == choice.form else (again, training_rows(labels, again.form, seed))
 
 
-def batch_rows(labels: FairLabels, strategy: Strategy, seed: Any, y: Any, sample_weight: Any, **further: Any) -> TrainingRows:
+def batch_rows(labels: FairLabels, form: Form, seed: Any, y: Any, sample_weight: Any, **further: Any) -> TrainingRows:
     """Give the rows to train on for other rows than those solved, by the prices of ``labels``."""
-    moved = labels.transform(y, sample_weight=sample_weight, output=strategy, random_state=seed, **further)
+    moved = labels.transform(y, sample_weight=sample_weight, form=form, random_state=seed, **further)
     n_rows = n_rows_of(y)
-    if strategy == "expand":
+    if form == "expand":
         return _checked(labels, n_rows, *moved)
-    moved = _in_order(labels, moved) if strategy == "soft" else moved
+    moved = _in_order(labels, moved) if form == "soft" else moved
     return _checked(labels, n_rows, None, moved, None if sample_weight is None else weight_column(sample_weight))
 
 

@@ -12,18 +12,18 @@ from sklearn.multioutput import MultiOutputRegressor
 
 from r2b._data.vocabulary import plain_value
 from r2b.errors import InputError, ParameterError
-from r2b.sklearn.learners import Strategy, own_split, reads_pairs, takes_classes, takes_matrix, takes_validation_rows, weight_keyword
+from r2b.sklearn.learners import Form, own_split, reads_pairs, takes_classes, takes_matrix, takes_validation_rows, weight_keyword
 from r2b.sklearn.strategies import Array, TrainingRows
 
 
-def fresh_learner(estimator: Any, strategy: Strategy) -> Any:
+def fresh_learner(estimator: Any, form: Form) -> Any:
     """Clone the learner; a regressor of one output becomes one regressor per class."""
     learner = clone(estimator)
-    one_by_one = strategy == "soft" and is_regressor(learner) and not takes_matrix(learner)
+    one_by_one = form == "soft" and is_regressor(learner) and not takes_matrix(learner)
     return MultiOutputRegressor(learner) if one_by_one else learner
 
 
-def train(learner: Any, X: Any, rows: TrainingRows, strategy: Strategy, seed: Any) -> Any:
+def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any) -> Any:
     """Fit a fresh learner on training rows.
 
     Raises
@@ -36,11 +36,11 @@ def train(learner: Any, X: Any, rows: TrainingRows, strategy: Strategy, seed: An
     _refuse_one_class(rows)
     _refuse_pairwise(learner, rows)
     # Copies of one row on both sides of a split would make early stopping see what was trained on.
-    if strategy == "expand" and takes_validation_rows(learner) and own_split(learner, len(rows.target)) is not None:
+    if form == "expand" and takes_validation_rows(learner) and own_split(learner, len(rows.target)) is not None:
         rows, held = split_whole_rows(rows, learner.get_params()["validation_fraction"], seed)
         held_back = {"X_val": held.features(X), "y_val": held.target, "sample_weight_val": held.weight}
         return _call(learner, "fit", X, rows, **held_back)
-    if strategy == "soft" and not is_regressor(learner):
+    if form == "soft" and not is_regressor(learner):
         return _fit_soft_classifier(learner, X, rows)
     return _call(learner, "fit", X, rows)
 
@@ -96,9 +96,9 @@ def _fit_soft_classifier(learner: Any, X: Any, rows: TrainingRows) -> Any:
             raise
         raise ParameterError(
             f"{name} was given a matrix of probabilities as its target and refused it ({error}).",
-            remedy="Use strategy='auto', or the regressor of the same family, such as KNeighborsRegressor for KNeighborsClassifier.",
+            remedy="Use form='auto', or the regressor of the same family, such as KNeighborsRegressor for KNeighborsClassifier.",
             estimator=name,
-            strategy="soft",
+            form="soft",
         ) from error
 
 
@@ -114,7 +114,7 @@ def _refuse_one_class(rows: TrainingRows) -> None:
 
 def _refuse_pairwise(learner: Any, rows: TrainingRows) -> None:
     if rows.index is not None and reads_pairs(learner):
-        way = "Leave out rows of weight 0" if is_regressor(learner) else "Use strategy='round' or 'sample' without weights of zero"
+        way = "Leave out rows of weight 0" if is_regressor(learner) else "Use form='round' or 'sample' without weights of zero"
         raise ParameterError(
             f"X is a table of pairs of rows to {type(learner).__name__}, and rows of it cannot be repeated or left out.",
             remedy=f"{way}, or let the learner compute the kernel from features.",

@@ -1,4 +1,4 @@
-"""``R2B``: labels in, fair labels out, in scikit-learn's manner."""
+"""``LabelDebiaser``: labels in, fair labels out, in scikit-learn's manner."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from r2b.errors import ParameterError
 from r2b.sklearn.labels import publish, refuse_decimals
 from r2b.sklearn.options import require_sensitive, seed_of, solve, store
 
-LabelOutput = Literal["soft", "round", "sample"]
+LabelForm = Literal["soft", "round", "sample"]
 
 
-class R2B(BaseEstimator):  # type: ignore[misc]
+class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     """Transform labels, or scores of a model, into the closest ones in demographic parity.
 
     It changes y and not X, as ``LabelEncoder`` does, so it is no step of a ``Pipeline``; :class:`ParityClassifier` is.
@@ -29,7 +29,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
         What parity means, as for :func:`r2b.debias`.
     lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
         How it is reached, as for :func:`r2b.debias`.
-    output : {"soft", "round", "sample"}
+    form : {"soft", "round", "sample"}
         The form in which labels leave: a matrix of probabilities; one class per row, picked so that parity survives; or one class per
         row, drawn, with parity in expectation. The most probable class is not on offer: it would undo the parity.
     random_state : int, Generator, RandomState or None
@@ -49,7 +49,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
-    >>> R2B(epsilon=0.0).fit_transform(y, sensitive_features=sex).round(3).tolist()[:2]
+    >>> LabelDebiaser(epsilon=0.0).fit_transform(y, sensitive_features=sex).round(3).tolist()[:2]
     [[1.0, 0.0], [0.4, 0.6]]
 
     Scores of a finished model, where the attribute is known at prediction: fit on a tuning split, apply to new scores.
@@ -59,7 +59,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
     >>> sex = np.repeat(["f", "m"], 2000)
     >>> p = np.clip(rng.beta(2, 3, 4000) + 0.2 * (sex == "m"), 0, 1)
     >>> scores, tune = np.column_stack([1 - p, p]), rng.random(4000) < 0.5
-    >>> post = R2B(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
+    >>> post = LabelDebiaser(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
     >>> fair = post.transform(scores[~tune], sensitive_features=sex[~tune])
     >>> from r2b.metrics.demographic import demographic_parity
     >>> before = demographic_parity(scores[~tune], sensitive_features=sex[~tune])
@@ -88,7 +88,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
         merge_rows: str = "auto",
         kernel: str = "auto",
         threads: int | None = None,
-        output: LabelOutput = "soft",
+        form: LabelForm = "soft",
         random_state: Any = 0,
     ) -> None:
         store(self, locals())
@@ -108,14 +108,14 @@ class R2B(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        R2B
+        LabelDebiaser
             Itself.
 
         Raises
         ------
         InputError, ParameterError
         """
-        self._check_output()
+        self._check_form()
         refuse_decimals(y)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         self.labels_ = labels
@@ -136,10 +136,10 @@ class R2B(BaseEstimator):  # type: ignore[misc]
             A column is of the kind of y.
         """
         labels = self.fit(y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight).labels_
-        if self.output == "soft":
+        if self.form == "soft":
             return labels.soft_labels
         seed = seed_of(self.random_state)
-        return labels.round(seed) if self.output == "round" else labels.sample(seed)
+        return labels.round(seed) if self.form == "round" else labels.sample(seed)
 
     def transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
         """Apply the prices to other rows, whose classes and groups must be among those fitted.
@@ -160,7 +160,7 @@ class R2B(BaseEstimator):  # type: ignore[misc]
             A class or group is new.
         """
         check_is_fitted(self, "labels_")
-        self._check_output()
+        self._check_form()
         require_sensitive(sensitive_features, type(self).__name__, "transform")
         refuse_decimals(y)
         return self.labels_.transform(
@@ -169,14 +169,14 @@ class R2B(BaseEstimator):  # type: ignore[misc]
             control_features=control_features,
             sample_weight=sample_weight,
             normalize=self.normalize,
-            output=self.output,
+            form=self.form,
             random_state=seed_of(self.random_state),
         )
 
-    def _check_output(self) -> None:
-        options = get_args(LabelOutput)
-        if self.output not in options:
-            raise ParameterError(f"output is {self.output!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", output=self.output)
+    def _check_form(self) -> None:
+        options = get_args(LabelForm)
+        if self.form not in options:
+            raise ParameterError(f"form is {self.form!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", form=self.form)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -93,7 +93,7 @@ class Block:
         return len(self.labels)
 
 
-class Task(Protocol):
+class BlockTask(Protocol):
     """What is done to one block. It can be pickled, and its result is small."""
 
     def __call__(self, block: Block) -> Sums:
@@ -104,7 +104,7 @@ class Task(Protocol):
 class Blocks(Protocol):
     """An engine: it decides where blocks live and who walks them."""
 
-    def run(self, task: Task) -> Iterable[Sums]:
+    def run(self, task: BlockTask) -> Iterable[Sums]:
         """Run a task on every block; the results come in the order of the blocks, so that sums do not depend on who was first."""
         ...
 

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @compiled
 def _settle_cell(s: Array, first: Array, second: Array, lam: float, size: Array, own: Array, level: Array, above: Array) -> None:
-    """Thresholds of the rows of one cell by rank; s is measured from the dearest class. ``above`` takes the sums of squares at first."""
+    """Thresholds of the rows of one cell by rank; s is measured from the costliest class. ``above`` takes the sums of squares at first."""
     n_classes = s.size
     first[0], second[0] = 0.0, 0.0
     for n in range(1, n_classes):

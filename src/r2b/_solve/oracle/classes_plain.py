@@ -27,7 +27,7 @@ def settle(worth: Floats, order: Whole, weight: Floats, lam: float) -> tuple[Who
     ----------
     worth : ndarray of shape (n_cells, n_classes)
     order : ndarray of the same shape
-        The classes of each cell, dearest first.
+        The classes of each cell, costliest first.
     weight : ndarray of the same shape
         Of the row of each class, as a share of its cell.
     lam : float
@@ -57,7 +57,7 @@ def settle(worth: Floats, order: Whole, weight: Floats, lam: float) -> tuple[Who
 def _thresholds(sorted_worth: Floats, lam: float) -> tuple[Whole, Floats, Floats, Floats, Floats]:
     """Sizes, own flags, thresholds, and the own entry and sum of squares above them, of the rows of one cell by rank.
 
-    Everything is measured from the dearest class and built from gaps between neighbours, so that no digits cancel.
+    Everything is measured from the costliest class and built from gaps between neighbours, so that no digits cancel.
     """
     n_classes = len(sorted_worth)
     s = sorted_worth - sorted_worth[0]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, plain
-from r2b._solve.oracle.blocks import Block, BlockOracle, Inspect, KernelChoice, Sums, Task, added, choose_kernel
+from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel
 from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection, Oracle
 from r2b._solve.oracle.thinning import Corrected, thin
 
@@ -57,7 +57,7 @@ class Lanes:
         ]
         return cls(parts, threads)
 
-    def run(self, task: Task) -> Iterator[Sums]:
+    def run(self, task: BlockTask) -> Iterator[Sums]:
         """Walk the lanes by threads."""
         if len(self.parts) == 1:
             return iter([task(self.parts[0])])
@@ -139,7 +139,7 @@ class Supports:
     Attributes
     ----------
     order : ndarray of shape (n_cells, n_classes)
-        The classes of each cell, dearest first; a place in it is a rank.
+        The classes of each cell, costliest first; a place in it is a rank.
     size, own : ndarray of the same shape
         By rank: the row's support is the first ``size`` ranks, and its own where ``own`` is 1.
     weight : ndarray of the same shape

@@ -86,7 +86,7 @@ class _Programme:
         from scipy import sparse
 
         self.scale = scale
-        rows, self.parity = problem.at_hand, problem.parity
+        rows, self.parity = problem.rows_in_memory, problem.parity
         self.n_rows, self.n_classes = rows.labels.shape
         weight = np.ones(self.n_rows) if rows.weight is None else rows.weight
         weight = weight / weight.sum()

@@ -52,7 +52,7 @@ class RowSide:
     """
 
     def __init__(self, problem: Problem) -> None:
-        rows, share = problem.at_hand, problem.parity.cell_share
+        rows, share = problem.rows_in_memory, problem.parity.cell_share
         order = np.argsort(rows.groups, kind="stable")
         self.y = rows.labels[order].astype(np.float64, copy=False)
         self.cell = rows.groups[order].astype(np.intp)

@@ -28,7 +28,7 @@ from r2b._solve.solvers.central import (
     RowSystem,
     longest,
 )
-from r2b._solve.solvers.systems import Conditions, Layout, fold, layout_of, system_of
+from r2b._solve.solvers.systems import Conditions, SystemLayout, fold, layout_of, system_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -43,12 +43,12 @@ class Face:
     Parameters
     ----------
     parity : Parity
-    layout : Layout
+    layout : SystemLayout
     upper, lower : ndarray of bool, shape (n_groups, n_classes)
         Entries of open bands that lean on a side. On both: the tip of a band that narrows to a point.
     """
 
-    def __init__(self, parity: Parity, layout: Layout, upper: Flags, lower: Flags) -> None:
+    def __init__(self, parity: Parity, layout: SystemLayout, upper: Flags, lower: Flags) -> None:
         self.parity, self.layout = parity, layout
         self.clipped = upper | lower | layout.equal
         tip = upper & lower & (layout.high_slope != layout.low_slope)
@@ -111,7 +111,7 @@ _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step wo
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class GeneralPoint:
     """A primal-dual point: rows; prices; slacks a (lower) and b (upper) with duals q and p; levels c of families x classes."""
 
     rows: RowPoint
@@ -134,7 +134,7 @@ class Infeasibility:
     largest: float
 
 
-class GeneralInterior(CentralPath[Point, Infeasibility]):
+class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
     """Predictor-corrector method for any constraint; see :class:`CentralPath` for its settings."""
 
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
@@ -145,7 +145,7 @@ class GeneralInterior(CentralPath[Point, Infeasibility]):
         super().__init__(problem, middle, products, min(1.0, float(open_width.min(where=layout.band, initial=1.0))))
         self.mass = problem.n_classes + 2.0 * float((self.share * layout.band).sum())
 
-    def start(self, prices: Floats) -> InteriorState[Point, Infeasibility]:
+    def start(self, prices: Floats) -> InteriorState[GeneralPoint, Infeasibility]:
         """Start in the middle of every band, with all products equal. Prices of earlier attempts are of no use here."""
         layout = self.layout
         rows = self.rows.start(self.middle, self.mu)
@@ -156,7 +156,7 @@ class GeneralInterior(CentralPath[Point, Infeasibility]):
         width = (layout.high_slope - layout.low_slope) * c[layout.family] + layout.high - layout.low
         half = np.where(layout.band, np.maximum(0.5 * width, _ROOM), 1.0)
         dual = np.where(layout.band, self.mu / half, 0.0)
-        return self._state(Point(rows, np.zeros_like(half), half, half.copy(), dual, dual.copy(), c))
+        return self._state(GeneralPoint(rows, np.zeros_like(half), half, half.copy(), dual, dual.copy(), c))
 
     def family_mean(self, entries: Floats) -> Floats:
         """Mean of each family by share."""
@@ -175,7 +175,7 @@ class GeneralInterior(CentralPath[Point, Infeasibility]):
         mine = np.where(self.layout.averaged, self.family_mean(entries), 0.0)
         return entries - mine[self.layout.family]
 
-    def infeasibility(self, at: Point) -> Infeasibility:
+    def infeasibility(self, at: GeneralPoint) -> Infeasibility:
         """Residuals of the equations that a solution satisfies exactly."""
         layout = self.layout
         rows = self.rows.gaps(at.rows, self.parity.shifts(at.prices))
@@ -187,27 +187,27 @@ class GeneralInterior(CentralPath[Point, Infeasibility]):
         balance = np.where(layout.leveled, self.family_sum(self.share * pull), 0.0)
         return Infeasibility(rows, lower, upper, balance, max(rows.largest, *(float(np.abs(x).max()) for x in (lower, upper, balance))))
 
-    def complementarity(self, at: Point) -> float:
+    def complementarity(self, at: GeneralPoint) -> float:
         """Mean of all products."""
         bands = np.where(self.layout.band, at.p * at.b + at.q * at.a, 0.0)
         return (self.rows.complementarity(at.rows) + float((self.share * bands).sum())) / self.mass
 
-    def moved(self, here: Point, d: Point, length: float) -> Point:
+    def moved(self, here: GeneralPoint, d: GeneralPoint, length: float) -> GeneralPoint:
         """Go so far along a direction."""
         small = {name: getattr(here, name) + length * getattr(d, name) for name in ("prices", "a", "b", "p", "q", "c")}
-        return Point(rows=self.rows.moved(here.rows, d.rows, length), **small)
+        return GeneralPoint(rows=self.rows.moved(here.rows, d.rows, length), **small)
 
-    def reach(self, here: Point, d: Point) -> float:
+    def reach(self, here: GeneralPoint, d: GeneralPoint) -> float:
         """Largest step along a direction that keeps everything positive, at most a little over 1."""
         band = self.layout.band
         limits = [longest(getattr(here, name)[band], getattr(d, name)[band]) for name in ("a", "b", "p", "q")]
         return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)
 
-    def system(self, here: Point, off: Infeasibility) -> _Linearised:
+    def system(self, here: GeneralPoint, off: Infeasibility) -> _Linearised:
         """Linearise and factorise."""
         return _Linearised(self, here, off)
 
-    def at_face(self, state: InteriorState[Point, Infeasibility], lean: float = 1.0) -> Iterator[Floats]:
+    def at_face(self, state: InteriorState[GeneralPoint, Infeasibility], lean: float = 1.0) -> Iterator[Floats]:
         """Guess prices that are exact on the face where the iteration ended."""
         at, layout = state.point, self.layout
         cell_means, d, d_sum = self.rows.on_support(at.rows, self.parity.shifts(at.prices), lean)
@@ -238,7 +238,7 @@ class Aim:
 class _Linearised:
     """The Newton system of the central path at one point, factorised."""
 
-    def __init__(self, method: GeneralInterior, here: Point, off: Infeasibility) -> None:
+    def __init__(self, method: GeneralInterior, here: GeneralPoint, off: Infeasibility) -> None:
         self.method, self.here, self.off = method, here, off
         layout = method.layout
         high, low = here.p / here.b, here.q / here.a
@@ -256,7 +256,7 @@ class _Linearised:
             for component, block in zip(layout.components, folded, strict=True)
         ]
 
-    def aim(self, target: float, second_order: Point | None = None) -> Aim:
+    def aim(self, target: float, second_order: GeneralPoint | None = None) -> Aim:
         """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
         here, before = self.here, second_order
         upper, lower = target - here.p * here.b, target - here.q * here.a
@@ -264,7 +264,7 @@ class _Linearised:
             upper, lower = upper - before.p * before.b, lower - before.q * before.a
         return Aim(self.rows.aim(target, before.rows if before is not None else None), upper, lower)
 
-    def direction(self, aim: Aim, *, repair: float) -> Point:
+    def direction(self, aim: Aim, *, repair: float) -> GeneralPoint:
         """Direction that makes these changes to first order and removes this part of the infeasibility."""
         method, here, layout = self.method, self.here, self.method.layout
         band = layout.band
@@ -283,7 +283,7 @@ class _Linearised:
         a = np.where(band, self.below * level + core + short_a, 0.0)
         p = np.where(band, (aim.upper - here.p * b) / here.b, 0.0)
         q = np.where(band, (aim.lower - here.q * a) / here.a, 0.0)
-        return Point(rows, prices, a, b, p, q, c)
+        return GeneralPoint(rows, prices, a, b, p, q, c)
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         own, c = np.zeros_like(right), np.zeros_like(balance)

@@ -253,7 +253,7 @@ def _net_first(problem: Problem, oracle: AnyOracle) -> bool:
         return False
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
-    rows = problem.at_hand
+    rows = problem.rows_in_memory
     return rows.merged and (problem.n_classes >= _MANY_CLASSES or (rows.one_hot and (problem.n_groups > 2 or problem.lam < 1)))
 
 

@@ -44,7 +44,7 @@ class Component:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class SystemLayout:
     """A parity constraint entry by entry: groups x classes, or families x classes for what belongs to a level.
 
     Attributes
@@ -75,7 +75,7 @@ class Layout:
     components: list[Component]
 
 
-def layout_of(parity: Parity) -> Layout:
+def layout_of(parity: Parity) -> SystemLayout:
     """Write out the sides of every family."""
     family = np.empty(parity.n_groups, dtype=np.intp)
     sides = [member.bound.sides() for member in parity.members]
@@ -91,7 +91,7 @@ def layout_of(parity: Parity) -> Layout:
     level = np.array([side.level for side in sides])[:, None]
     averaged = bound & ~equal & (level == "mean")
     total = np.array([parity.share[member.groups].sum() for member in parity.members])
-    return Layout(
+    return SystemLayout(
         low=low[family],
         high=high[family],
         low_slope=low_slope[family],
@@ -207,7 +207,7 @@ class PriceSystem(Protocol):
         ...
 
 
-def system_of(parity: Parity, layout: Layout, component: Component, block: Floats, conditions: Conditions) -> PriceSystem:
+def system_of(parity: Parity, layout: SystemLayout, component: Component, block: Floats, conditions: Conditions) -> PriceSystem:
     """Factorise the system of one component; ``block`` is what :func:`fold` gives for it."""
     kind = _Disjoint if component.disjoint else _Dense
     return kind(parity, layout, component.groups, block, conditions)
@@ -216,7 +216,7 @@ def system_of(parity: Parity, layout: Layout, component: Component, block: Float
 class _Disjoint:
     """Groups that share no cells: one factorisation per group, and one for the levels."""
 
-    def __init__(self, parity: Parity, layout: Layout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
+    def __init__(self, parity: Parity, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
         self.family, share = int(layout.family[groups[0]]), parity.share[groups]
         blocks = block / share[:, None, None]
         np.einsum("gkk->gk", blocks)[:] += held.softness[groups] + held.damping
@@ -233,7 +233,7 @@ class _Disjoint:
 class _Dense:
     """Groups that touch each other."""
 
-    def __init__(self, parity: Parity, layout: Layout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
+    def __init__(self, parity: Parity, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
         family, free = layout.family[groups], held.free[groups]
         self.root = np.sqrt(parity.share[groups, None])
         matrix = _centred(block, parity, layout, groups)
@@ -261,7 +261,7 @@ class _Dense:
         return d.reshape(right.shape) / self.root, c
 
 
-def _centred(block: Floats, parity: Parity, layout: Layout, groups: NDArray[np.intp]) -> Floats:
+def _centred(block: Floats, parity: Parity, layout: SystemLayout, groups: NDArray[np.intp]) -> Floats:
     """Give the curvature of a component by its entries' prices, in units where every share is 1."""
     root = np.sqrt(parity.share[groups])
     matrix: Floats = block / root[:, None, None, None] / root[None, None, :, None]

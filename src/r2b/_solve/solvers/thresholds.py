@@ -134,7 +134,7 @@ class Thresholds:
             prices = np.zeros_like(prices)
         begin = max(self.lam, 1.0) if self.path else self.lam
         seen = self._look(prices, begin)
-        # As far from giving as the dearest class is from taking.
+        # As far from giving as the costliest class is from taking.
         level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
         residual = seen.residual if begin == self.lam else self._look(prices, self.lam).residual
         levels = np.full(prices.shape[1], np.nan)
@@ -147,7 +147,7 @@ class Thresholds:
             there, seen, damping = self._try(state)
         if not np.isfinite(seen.residual):
             return replace(state, stalled=True)
-        # A row that keeps its label whole has any threshold between the dearest class and what would make it give.
+        # A row that keeps its label whole has any threshold between the costliest class and what would make it give.
         top = _top(seen.prices)
         level = np.where(seen.level > top, np.clip(there.level, top, seen.level), seen.level)
         state = replace(state, prices=seen.prices, level=level, damping=damping, levels=there.levels, dual=seen.dual)
@@ -283,7 +283,7 @@ class _Balanced:
 
 
 def _top(prices: Floats) -> Floats:
-    """Give what the dearest class of each cell is worth."""
+    """Give what the costliest class of each cell is worth."""
     top: Floats = -prices.min(axis=1, keepdims=True)
     return top
 

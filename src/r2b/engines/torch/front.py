@@ -18,7 +18,7 @@ from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.labels import Labels, refuse_lone_probabilities
 from r2b._data.merge import Extent
 from r2b._data.vocabulary import Vocabulary
-from r2b._labels.task import Job, Objective, Settings
+from r2b._labels.task import MemoryTask, Objective, Settings
 from r2b._solve.solvers import Progress
 from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
 from r2b.engines.torch.batches import Batches, batch_rows_for
@@ -39,7 +39,7 @@ from r2b.engines.torch.reading import (
     side_by_side,
 )
 from r2b.engines.torch.rows import add_by_cell
-from r2b.engines.torch.solve import DeviceJob
+from r2b.engines.torch.solve import DeviceTask
 from r2b.errors import EmptyError, ParameterError
 
 Tensor = torch.Tensor
@@ -154,7 +154,7 @@ def _of_probabilities(
     refuse_rows(y, least, off)
     schema = schema_of(cells.groups, Vocabulary(np.arange(y.shape[1], dtype=np.int64)), soft=True)
     extent = Extent(len(rows), int(y.shape[1]), dtype_of(y), rows.mass)
-    job = DeviceJob.elsewhere(schema, cells.groups, extent, oracle, request, settings)
+    job = DeviceTask.elsewhere(schema, cells.groups, extent, oracle, request, settings)
     warn_of_doubts(job)
     fair = job.solve(stacklevel=4)
     return DeviceLabels.of(fair, Held(y, rows, cells.groups, giver, kernel, oracle.reads))
@@ -188,7 +188,7 @@ def _of_classes(
     classes = Vocabulary(values)
     refuse_lone_probabilities(classes)
     table = Dataset(Labels(classes, codes=pairs % len(values)), groups, total)
-    job = Job.of(table, request, settings, costs)
+    job = MemoryTask.of(table, request, settings, costs)
     warn_of_doubts(job)
     fair = job.solve(stacklevel=4)
     return DeviceLabels.of(fair, Held(codes, rows_of(cells, weight), cells.groups, giver))

@@ -18,7 +18,7 @@ from r2b._data.compute import seed_of
 from r2b._data.groups import read_known_cells
 from r2b._data.labels import Labels
 from r2b._labels import FairLabels
-from r2b._labels.labels import Output
+from r2b._labels.labels import Form
 from r2b._labels.rows import FairRows
 from r2b.engines.torch.arrays import Giver, is_device_array, tensor_of
 from r2b.engines.torch.draws import uniforms
@@ -236,21 +236,21 @@ class DeviceLabels(FairLabels):
         control_features: Any = None,
         sample_weight: Any = None,
         normalize: bool = False,
-        output: Output = "soft",
+        form: Form = "soft",
         random_state: Any = 0,
     ) -> Any:
         """Apply the prices to new rows: on the device for arrays of a device, else as :meth:`r2b.FairLabels.transform`."""
         if not is_device_array(y):
             return super().transform(
                 y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight,
-                normalize=normalize, output=output, random_state=random_state,
+                normalize=normalize, form=form, random_state=random_state,
             )  # fmt: skip
-        if output not in get_args(Output):
-            raise ParameterError(f"output is {output!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Output)))}.", output=output)
+        if form not in get_args(Form):
+            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
         new = replace(self, held=self._read(y, sensitive_features, control_features, sample_weight, normalize))
-        if output in ("soft", "expand"):
-            return new.soft() if output == "soft" else new.expand()
-        return new.sample(random_state) if output == "sample" else new.round(random_state)
+        if form in ("soft", "expand"):
+            return new.soft() if form == "soft" else new.expand()
+        return new.sample(random_state) if form == "sample" else new.round(random_state)
 
     def _read(self, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> Held:
         labels = tensor_of(y, what="y")

@@ -51,7 +51,7 @@ def choose_kernel(choice: KernelChoice, y: Tensor) -> ModuleType:
     return plain if choice == "auto" and y.shape[1] > kernels.MOST_CLASSES else kernels
 
 
-class Source(Protocol):
+class TensorSource(Protocol):
     """Where labels come from: one tensor on the device, or batches that are brought to it."""
 
     n_cells: int
@@ -99,7 +99,7 @@ class DeviceOracle:
 
     Parameters
     ----------
-    source : Source
+    source : TensorSource
     cell_weight : ndarray of shape (n_cells,)
         What each cell counts. Means are taken over the rows that are here, so a sample answers for the whole.
     kernel : {"auto", "triton", "torch"}
@@ -113,7 +113,7 @@ class DeviceOracle:
            [0.2, 0.8]])
     """
 
-    def __init__(self, source: Source, cell_weight: Floats, kernel: KernelChoice = "auto") -> None:
+    def __init__(self, source: TensorSource, cell_weight: Floats, kernel: KernelChoice = "auto") -> None:
         self.source = source
         self.cell_weight = cell_weight
         self.kernel: KernelChoice = kernel

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data.compute import one_blas_thread
-from r2b._labels.task import Solvable
+from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers import Limits, Outcome
 from r2b._solve.solvers.driver import Stage, run
@@ -86,7 +86,7 @@ def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DeviceJob(Solvable):
+class DeviceTask(Task):
     """Rows on a device, what is asked of their groups, and the means to solve it."""
 
     oracle: DeviceOracle

@@ -15,7 +15,7 @@ from r2b._files.formats import format_of
 from r2b.errors import ParameterError
 
 
-class Landing:
+class AtomicWriter:
     """Several files that appear together: nothing shows before :meth:`land`, and nothing is left behind where it is not reached.
 
     Parameters
@@ -29,9 +29,9 @@ class Landing:
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> with Landing() as landing:
-    ...     landing.write(folder / "a.txt", b"whole")
-    ...     landing.land()
+    >>> with AtomicWriter() as writer:
+    ...     writer.write(folder / "a.txt", b"whole")
+    ...     writer.commit()
     >>> (folder / "a.txt").read_bytes(), len(list(folder.iterdir()))
     (b'whole', 1)
     """
@@ -42,7 +42,7 @@ class Landing:
         self._waiting: list[tuple[Path, Path]] = []
         self._reserved: list[tuple[Path, Path]] = []
 
-    def __enter__(self) -> Landing:
+    def __enter__(self) -> AtomicWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -125,7 +125,7 @@ class Landing:
         except OSError as cause:
             raise unwritable(path, cause) from cause
 
-    def land(self) -> None:
+    def commit(self) -> None:
         """Move every file into place, in the order they were written, those with reserved names last."""
         self._waiting, self._reserved = [*self._waiting, *self._reserved], []
         while self._waiting:

@@ -11,7 +11,7 @@ from r2b.errors import ParameterError
 
 
 @dataclass(frozen=True)
-class Choice:
+class ColumnRoles:
     """Columns by name.
 
     Attributes
