@@ -14,7 +14,7 @@ from r2b._labels.task import Settings
 from r2b.engines import debias_blocks
 from r2b.engines.tables import Scan
 from r2b.methods import HTO, OST, R2B0, RTO, DPRemover, Exact
-from r2b.methods import LabelDebiaser as Rounds
+from r2b.methods import R2B as Rounds
 from r2b.models.imblearn import FairRelabeler
 from r2b.sklearn import LabelDebiaser, ParityClassifier
 from r2b.sklearn.options import DATA, RUN_TIME
