@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 from numbers import Real
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from r2b._audit.differences import SAME, SMALL, Chance, Difference, RankedGroup
 from r2b._constraints.families import Absent
 from r2b._constraints.parity.bounds import refuse_percentages
+from r2b._data.objects import json_value
 from r2b._data.vocabulary import plain_value
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import Interval
@@ -279,28 +279,16 @@ class Audit:
         return tuple(sorted((one for one in each if one.value > float(epsilon) + _ROUNDING), key=lambda one: -one.value))
 
     def to_json(self) -> dict[str, Any]:
-        """Give all facts as plain values that strict JSON can hold; what is not a number is None."""
-        stored: dict[str, Any] = _plain(self)
+        """Give all facts as plain values that strict JSON can hold; a ratio that does not exist is None."""
+        stored: dict[str, Any] = json_value(self)
         for family, facts in zip(self.families, stored["families"], strict=True):
             for name in ("parity", "parity_by_class", "to_overall", "to_overall_by_class", "ratio", "ratio_by_class", "largest", "worst"):
-                facts[name] = _plain(getattr(family, name))
+                facts[name] = json_value(getattr(family, name))
+            facts["ratio_by_class"] = [None if value == "nan" else value for value in facts["ratio_by_class"]]
         for attribute, facts in zip(self.continuous, stored["continuous"], strict=True):
-            facts["explained"], facts["class_name"] = _plain(attribute.explained), _plain(attribute.class_name)
+            facts["explained"], facts["class_name"] = attribute.explained, json_value(attribute.class_name)
         for group, facts in zip(self.ranked, stored["ranked"], strict=True):
             facts["beyond_chance"], facts["small"] = group.beyond_chance, group.small
-        stored["worst"], stored["largest"], stored["small"] = _plain(self.worst), _plain(self.largest), _plain(self.small)
+        stored |= {name: json_value(getattr(self, name)) for name in ("worst", "largest", "small")}
         stored["p_value_floor"] = 1 / (1 + self.n_permutations) if self.n_permutations else None
         return stored
-
-
-def _plain(fact: Any) -> Any:
-    if isinstance(fact, np.ndarray):
-        return [_plain(value) for value in fact]
-    if isinstance(fact, (tuple, list)):
-        return [_plain(value) for value in fact]
-    if hasattr(fact, "__dataclass_fields__"):
-        return {field.name: _plain(getattr(fact, field.name)) for field in fields(fact)}
-    value = plain_value(fact)
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from numbers import Complex, Integral, Real
 from typing import Any
@@ -203,6 +204,38 @@ def _sorted(distinct: set[Any]) -> list[Any]:
         return sorted(distinct, key=str)
 
 
+def json_value(value: Any, text: Callable[[str], str] = str) -> Any:
+    """Give a value in the form that strict JSON holds; it has no infinity, so that is the text "inf", which Python and NumPy read back.
+
+    Parameters
+    ----------
+    value : object
+        Mappings, sequences, arrays and dataclasses are gone through; what JSON has no type for is given as text.
+    text : callable
+        How texts and the names of keys are written.
+
+    Examples
+    --------
+    >>> json_value({"a": np.array([1.0, np.inf]), 1: (np.int64(2), np.datetime64("2026-01-01"))})
+    {'a': [1.0, 'inf'], '1': [2, '2026-01-01']}
+    """
+    if isinstance(value, np.generic):
+        value = str(value) if value.dtype.kind in "mM" else value.item()
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
+        return value.tolist()
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [json_value(each, text) for each in value]
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {text(str(key)): json_value(each, text) for key, each in value.items()}
+    return text(str(value))
+
+
 def to_plain(values: Array) -> dict[str, Any]:
     """Give an array of values as a dictionary with its dtype, the type of its values and the values.
 
@@ -215,7 +248,7 @@ def to_plain(values: Array) -> dict[str, Any]:
     if kind in "iub":
         return _stored(values.dtype.str, "number", values.tolist())
     if kind == "f":
-        return _stored(values.dtype.str, "float", [_written(float(value)) for value in values])
+        return _stored(values.dtype.str, "float", json_value(values))
     if kind in "mM":
         return _stored(values.dtype.str, "time", values.view(values.dtype.str[0] + "i8").tolist())
     if kind == "U":
@@ -229,10 +262,6 @@ def _stored(dtype: str, kind: str, values: list[Any]) -> dict[str, Any]:
     return {"dtype": dtype, "type": kind, "values": values}
 
 
-def _written(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)  # JSON has no infinity
-
-
 def _of_objects(values: Array) -> dict[str, Any]:
     # Objects of a type that JSON does not know are kept as they are written; a vocabulary compares them in that form.
     family = family_of(type(values[0])) if len(values) else "str"
@@ -240,7 +269,7 @@ def _of_objects(values: Array) -> dict[str, Any]:
     if family in ("int", "bool"):
         return _stored(dtype, "number", [bool(value) if family == "bool" else int(value) for value in values])
     if family == "float" and all(isinstance(value, (float, np.floating)) for value in values):
-        return _stored(dtype, "float", [_written(float(value)) for value in values])
+        return _stored(dtype, "float", [json_value(float(value)) for value in values])
     if family in ("date", "datetime") and all(isinstance(value, datetime.date) for value in values):
         return _stored(dtype, family, [value.isoformat() for value in values])
     if family in ("datetime", "timedelta"):  # moments of NumPy in cells, and spans: their typed array is the same vocabulary

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from r2b._constraints.families import Families
 from r2b._constraints.parity import RangeBound
 from r2b._data import Schema
+from r2b._data.objects import json_value
 from r2b._labels.labels import FairLabels
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status
@@ -49,34 +50,24 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
 
 def content_of(fair: FairLabels) -> dict[str, Any]:
     """Give everything but the rows as plain values, as they stand in the file."""
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "schema": fair.schema.to_json(),
-        "families": fair.families.to_json(),
-        "prices": fair.prices.tolist(),
-        "lam": fair.lam,
-        "unchanged": fair.unchanged,
-        "costs": None if fair.costs is None else fair.costs.tolist(),
-        "table": None if fair.table is None else fair.table.tolist(),
-        "status": fair.status.value,
-        "residual": _number(fair.residual),
-        "certificate": fair.certificate.to_json(),
-        "history": [[step.iteration, step.stage, _number(step.residual), step.seconds] for step in fair.history],
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(content, default=_plain, allow_nan=False))
-    return plain
-
-
-def _number(value: float) -> float | str:
-    # Strict JSON has no word for infinity; Python and NumPy read these texts back as numbers.
-    return value if math.isfinite(value) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    content: dict[str, Any] = json_value(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "schema": fair.schema.to_json(),
+            "families": fair.families.to_json(),
+            "prices": fair.prices,
+            "lam": fair.lam,
+            "unchanged": fair.unchanged,
+            "costs": fair.costs,
+            "table": fair.table,
+            "status": fair.status.value,
+            "residual": fair.residual,
+            "certificate": fair.certificate.to_json(),
+            "history": [[step.iteration, step.stage, step.residual, step.seconds] for step in fair.history],
+        }
+    )
+    return content
 
 
 def load(path: str | PathLike[str]) -> FairLabels:

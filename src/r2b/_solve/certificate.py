@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from r2b._constraints.parity import Member, MomentBound, Parity
 from r2b._data.merge import Extent, Rows
+from r2b._data.objects import json_value
 from r2b._data.probabilities import TOLERANCE
 from r2b._solve.oracle import AnyOracle, group_means, inspected
 from r2b.errors import ParameterError
@@ -111,15 +112,8 @@ class FamilyProof:
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values that strict JSON can hold."""
-        return {
-            "name": self.name,
-            "bound": self.bound,
-            "epsilon": _spoken(self.epsilon),
-            "measure": self.measure.tolist(),
-            "measure_before": self.measure_before.tolist(),
-            "excess": self.excess,
-            "groups": [self.groups.start, self.groups.stop],
-        }
+        groups = [self.groups.start, self.groups.stop]
+        return {name: groups if name == "groups" else json_value(getattr(self, name)) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +180,8 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
-        stored: dict[str, Any] = {name: np.asarray(getattr(self, name)).tolist() for name in self._plain_fields()}
-        stored["epsilon"] = _spoken(self.epsilon)
-        stored["families"] = [family.to_json() for family in self.families]
-        return stored
+        stored: dict[str, Any] = {name: json_value(getattr(self, name)) for name in self._plain_fields()}
+        return stored | {"families": [family.to_json() for family in self.families]}
 
     @classmethod
     def _plain_fields(cls) -> list[str]:
@@ -222,10 +214,6 @@ class Certificate:
                 FamilyProof(name=str(family["name"]), bound=str(family["bound"]), **by_class, excess=excess, groups=slice(first, last))
             )
         return cls(**values, families=tuple(families))
-
-
-def _spoken(epsilon: Floats) -> list[float | str]:
-    return [float(value) if np.isfinite(value) else "inf" for value in epsilon]
 
 
 def _restored(name: str, stored: Any, shape: tuple[int, ...]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import shutil
@@ -14,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-import numpy as np
 
+from r2b._data.objects import json_value
 from r2b._files import Table
 from r2b.errors import DataWarning, InputError, R2BError
 
@@ -113,20 +112,10 @@ def strict(facts: Any) -> Any:
 
     Examples
     --------
-    >>> strict({"a": np.float64("inf"), 1: (np.int64(2), "x")})
+    >>> strict({"a": float("inf"), 1: (2, "x")})
     {'a': 'inf', '1': [2, 'x']}
     """
-    if isinstance(facts, dict):
-        return {spelled(str(key)): strict(value) for key, value in facts.items()}
-    if isinstance(facts, np.ndarray):
-        return strict(facts.tolist())
-    if isinstance(facts, (list, tuple)):
-        return [strict(value) for value in facts]
-    if isinstance(facts, np.generic):
-        return strict(facts.item())
-    if isinstance(facts, float) and not math.isfinite(facts):
-        return str(facts)
-    return facts if facts is None or isinstance(facts, (bool, int, float)) else spelled(str(facts))
+    return json_value(facts, spelled)
 
 
 def spoken(error: R2BError | DataWarning) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
 from r2b._data.labels import read_labels
 from r2b._data.merge import class_weights
-from r2b._data.vocabulary import plain_value
+from r2b._data.objects import json_value
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
@@ -212,16 +211,16 @@ def facts_of(
         "package": __version__,
         "label": label_name or "label",
         "command": command,
-        "settings": _plain(dict(settings or {})),
+        "settings": json_value(dict(settings or {})),
         "data": data,
         "headline": _headline(found, proof),
         "audit": found.to_json(),
         "change": _change(fair),
         "cost": _cost(fair, path, found),
-        "certificate": {**_plain(proof.to_json()), "holds": proof.holds},
-        "leaving": None if leaving is None else {"form": leaving[0], **_plain(leaving[1].to_json())},
+        "certificate": {**json_value(proof.to_json()), "holds": proof.holds},
+        "leaving": None if leaving is None else {"form": leaving[0], **json_value(leaving[1].to_json())},
     }
-    facts["doubts"] = [_plain(asdict(doubt)) for doubt in doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist())]
+    facts["doubts"] = [json_value(asdict(doubt)) for doubt in doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist())]
     facts["limits"] = limits_of(facts)
     return facts
 
@@ -254,7 +253,7 @@ def _data(dataset: Dataset) -> dict[str, Any]:
     return {
         "rows": dataset.size,
         "label_kind": "probabilities" if labels.is_soft else "classes",
-        "classes": [_plain(name) for name in labels.vocabulary.values],
+        "classes": [json_value(name) for name in labels.vocabulary.values],
         "class_rows": counts,
         "attributes": attributes,
         "cells": dataset.n_groups,
@@ -280,7 +279,7 @@ def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
     interval = family.interval if told == family.largest else None
     return {
         "family": told.family,
-        "class": _plain(told.class_name),
+        "class": json_value(told.class_name),
         "groups": list(told.groups),
         "means": list(told.means),
         "rows": list(told.rows),
@@ -306,17 +305,19 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "distance": proof.distance,
         "expected_changes": proof.expected_changes,
         "left_out": fair.families.left_out,
-        "groups": [_plain(name) for name in fair.groups],
-        "share": _plain(fair.families.share),
+        "groups": [json_value(name) for name in fair.groups],
+        "share": json_value(fair.families.share),
         **flows_of(fair),
         "largest": [
-            {"group": _plain(c.group), "old": _plain(c.old), "new": _plain(c.new), "weight": c.weight, "share": c.share}
+            {"group": json_value(c.group), "old": json_value(c.old), "new": json_value(c.new), "weight": c.weight, "share": c.share}
             for c in (fair.largest_changes(_LISTED) if only_categories(fair) else [])
         ],
-        "means": [] if only_categories(fair) else [{**asdict(c), "group": _plain(c.group), "label": _plain(c.label)} for c in means],
+        "means": []
+        if only_categories(fair)
+        else [{**asdict(c), "group": json_value(c.group), "label": json_value(c.label)} for c in means],
         "means_of": means_of(fair),
         "costliest": [
-            {"family": c.family, "group": _plain(c.group), "class": _plain(c.label), "price": c.price, "rate": c.rate}
+            {"family": c.family, "group": json_value(c.group), "class": json_value(c.label), "price": c.price, "rate": c.rate}
             for c in fair.costliest_constraints(_LISTED)
         ],
     }
@@ -359,17 +360,3 @@ def _path(last: float, n: int, chosen: float | None) -> Floats:
         return np.zeros(1)
     asked = [] if chosen is None or chosen > last else [chosen]
     return np.unique(np.concatenate([np.linspace(0.0, last, n), asked]))
-
-
-def _plain(fact: Any) -> Any:
-    """Give a value as strict JSON has it: text for what it has no word for."""
-    if isinstance(fact, Mapping):
-        return {str(key): _plain(value) for key, value in fact.items()}
-    if isinstance(fact, np.ndarray):
-        return [_plain(value) for value in fact.tolist()]
-    if isinstance(fact, (list, tuple)):
-        return [_plain(value) for value in fact]
-    value = plain_value(fact)
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -15,6 +15,7 @@ from r2b._data.basis import Basis
 from r2b._data.groups import WHAT, Groups
 from r2b._data.layout import Layout
 from r2b._data.mixtures import Mixtures
+from r2b._data.objects import json_value
 from r2b.errors import UnseenError
 
 Floats = NDArray[np.float64]
@@ -352,7 +353,7 @@ class Families:
 
 
 def _bound_to_json(bound: Bound) -> dict[str, Any]:
-    stored: dict[str, Any] = {"kind": bound.kind, "epsilon": [float(e) if np.isfinite(e) else "inf" for e in bound.epsilon]}
+    stored: dict[str, Any] = {"kind": bound.kind, "epsilon": json_value(bound.epsilon)}
     return stored | ({"target": bound.target.tolist()} if isinstance(bound, TargetBound) else {})
 
 
