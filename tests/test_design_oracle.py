@@ -16,7 +16,8 @@ from r2b._data import mixtures, read
 from r2b._data.arrays import compact_integers
 from r2b._data.merge import Rows, merge
 from r2b._labels import task as jobs
-from r2b._labels.task import MemoryTask, Settings
+from r2b._labels.options import Settings
+from r2b._labels.task import MemoryTask
 from r2b._solve.oracle import DesignOracle, MemoryOracle, evaluated, folded_curvature, inspected
 from r2b._solve.oracle.thinning import calibrated
 

@@ -1,68 +1,70 @@
-"""Arguments that are written out in several places: one name, one default, one order, or a reason why not."""
+"""The options of a debiasing are defined once, and every function and class that takes them shows them with the same defaults."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, fields
 
+import numpy as np
 import pytest
 
 pytest.importorskip("imblearn")
 import r2b
 from r2b._constraints.families import Request
-from r2b._labels.task import Settings
-from r2b.engines import debias_blocks
+from r2b._labels.options import CHOICES, DEFAULTS, Options, Settings
+from r2b.engines import Block, debias_blocks
 from r2b.engines.tables import Scan
+from r2b.errors import ParameterError
 from r2b.methods import HTO, OST, R2B0, RTO, DPRemover, Exact
 from r2b.methods import R2B as Rounds
 from r2b.models.imblearn import FairRelabeler
 from r2b.sklearn import LabelDebiaser, ParityClassifier
-from r2b.sklearn.options import DATA, RUN_TIME
 
-ROWS = dict.fromkeys(DATA, "speaks of rows, and is an argument of fit")
-RUN = dict.fromkeys(RUN_TIME, "a callback neither clones nor pickles")
-OWN_WAYS = "the device walks rows in its own way"
-IN_BLOCKS = "rows are in blocks, which hold it"
-
-# What each place lacks of the arguments of ``debias``, and what it has beside them; each with the reason.
-PLACES = {
-    "device": (
-        {"merge_rows": OWN_WAYS, "threads": OWN_WAYS},
-        {"device": "which one computes", "batch_rows": "labels on the host come in batches"},
-    ),
-    "scan": (
-        {"y": "a table has columns: label names them", "merge_rows": "classes are counted, probabilities are not merged"},
-        {"self": "", "label": "the column of y", "sample_entries": "how much of the table is brought home"},
-    ),
-    "blocks": (
-        dict.fromkeys(["y", "sample_weight", "normalize", "merge_rows", "kernel", "threads"], IN_BLOCKS)
-        | dict.fromkeys(["objective", "costs"], "for class labels, which are not in blocks"),
-        {"blocks": "the rows", "classes": "their names", "sample_entries": "how much is brought home"},
-    ),
-    "R2B": (ROWS | RUN, {"output": "the form that labels leave in", "random_state": "draws them"}),
-    "ParityClassifier": (
-        ROWS | RUN,
-        {"estimator": "the learner", "strategy": "how it sees fair labels", "random_state": "draws them"},
-    ),
-    "FairRelabeler": (ROWS | RUN, {"random_state": "draws labels"}),
-}
+Y, GROUPS = ["a", "b", "b", "a", "a", "b"], ["f", "f", "m", "m", "f", "m"]
 
 
-def place(name):
+class TwoBlocks:
+    blocks = (Block(np.array([[0.7, 0.3]]), np.array([0])), Block(np.array([[0.2, 0.8]]), np.array([1])))
+
+    def run(self, task):
+        return map(task, self.blocks)
+
+
+def on_device(**options):
+    torch = pytest.importorskip("torch")
+    from r2b.engines.torch import debias
+
+    return debias(torch.tensor([0, 1, 1, 0]), sensitive_features=torch.tensor([0, 0, 1, 1]), **options)
+
+
+def signature_of(name):
     if name == "device":
         pytest.importorskip("torch")
         from r2b.engines.torch import debias
 
-        return debias
-    return {
-        "scan": Scan.debias,
-        "blocks": debias_blocks,
-        "LabelDebiaser": LabelDebiaser,
-        "ParityClassifier": ParityClassifier,
-        "FairRelabeler": FairRelabeler,
-    }[name]
+        return inspect.signature(debias)
+    return inspect.signature(TAKERS[name][0])
 
 
+def scanned(**options):
+    pyarrow = pytest.importorskip("pyarrow")
+    return r2b.scan(pyarrow.table({"y": Y, "s": GROUPS})).debias("y", sensitive_features="s", **options)
+
+
+# Who takes the options, how it is called with them, and which of them it does not take.
+TAKERS = {
+    "debias": (r2b.debias, lambda **options: r2b.debias(Y, sensitive_features=GROUPS, **options), ()),
+    "scan": (Scan.debias, scanned, ("merge_rows",)),
+    "device": (None, on_device, ("merge_rows", "threads")),
+    "blocks": (
+        debias_blocks,
+        lambda **options: debias_blocks(TwoBlocks(), classes=2, sensitive_features=["f", "m"], **options),
+        ("objective", "costs", "normalize", "merge_rows", "kernel", "threads"),
+    ),
+    "LabelDebiaser": (LabelDebiaser, LabelDebiaser, ("progress",)),
+    "ParityClassifier": (ParityClassifier, lambda **options: ParityClassifier(None, **options), ("progress",)),
+    "FairRelabeler": (FairRelabeler, FairRelabeler, ("progress",)),
+}
 FITS = [
     LabelDebiaser.fit,
     LabelDebiaser.fit_transform,
@@ -73,63 +75,75 @@ FITS = [
 ]
 
 
-def arguments(function):
-    return {name: p.default for name, p in inspect.signature(function).parameters.items()}
+def test_types_defaults_and_words_are_those_of_what_the_options_are_read_into():
+    types = {each.name: each.type for kind in (Request, Settings) for each in fields(kind)}
+    kept = {each.name: each.default for kind in (Request, Settings) for each in fields(kind) if each.default is not MISSING}
+    assert set(DEFAULTS) == set(Options.__annotations__) == {*types, "costs", "normalize"} - {"names"}
+    assert all(DEFAULTS[name] == kept[name] for name in DEFAULTS if name in kept)
+    assert {name: note.__forward_arg__ for name, note in Options.__annotations__.items() if name in types} == {
+        name: note for name, note in types.items() if name != "names"
+    }
+    assert all(DEFAULTS[name] in words for name, words in CHOICES.items())
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_an_argument_of_debias_has_the_same_default_everywhere(name):
-    usual, here = arguments(r2b.debias), arguments(place(name))
-    # An estimator needs a default for what it must be given, so that it can say how a pipeline hands it on.
-    shared = [argument for argument in here if argument in usual and argument != "sensitive_features"]
-    assert {argument: here[argument] for argument in shared} == {argument: usual[argument] for argument in shared}
-    assert len(shared) > 10
+@pytest.mark.parametrize("name", TAKERS)
+def test_every_option_is_in_the_signature_with_its_default(name):
+    parameters, without = signature_of(name).parameters, TAKERS[name][2]
+    assert {option for option in DEFAULTS if option in parameters} == set(DEFAULTS) - set(without)
+    assert all(parameters[option].default == default for option, default in DEFAULTS.items() if option in parameters)
+    assert "options" not in parameters
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_arguments_come_in_the_order_of_debias(name):
-    usual, here = arguments(r2b.debias), arguments(place(name))
-    assert [argument for argument in here if argument in usual] == [argument for argument in usual if argument in here]
+@pytest.mark.parametrize("name", TAKERS)
+def test_every_option_is_documented_where_it_is_taken(name):
+    taker = on_device if name == "device" else TAKERS[name][0]
+    if name == "device":
+        pytest.importorskip("torch")
+        from r2b.engines.torch import debias as taker
+    text = inspect.getdoc(taker)
+    assert "**options" not in text
+    assert all(f"\n{option} : " in text for option in DEFAULTS if option not in TAKERS[name][2])
 
 
-@pytest.mark.parametrize("name", PLACES)
-def test_what_a_place_lacks_and_what_it_adds_is_listed_with_a_reason(name):
-    usual, here = arguments(r2b.debias), arguments(place(name))
-    lacks, adds = PLACES[name]
-    assert set(usual) - set(here) == set(lacks)
-    assert set(here) - set(usual) == set(adds)
+@pytest.mark.parametrize("name", TAKERS)
+def test_an_option_that_does_not_exist_is_refused_with_the_closest(name):
+    with pytest.raises(ParameterError, match=r"'epsilom' is not an option of debias\. Did you mean 'epsilon'\? Choose among "):
+        TAKERS[name][1](epsilom=0.1)
 
 
-@pytest.mark.parametrize("name", ["R2B", "FairRelabeler"])
-def test_epsilon_may_be_passed_without_its_name(name):
-    assert place(name)(0.25).epsilon == 0.25
+@pytest.mark.parametrize(("name", "option"), [(name, option) for name in TAKERS for option in TAKERS[name][2]])
+def test_an_option_that_is_not_taken_is_refused(name, option):
+    with pytest.raises(ParameterError, match=f"'{option}' cannot be chosen here"):
+        TAKERS[name][1](**{option: DEFAULTS[option]})
+
+
+@pytest.mark.parametrize("estimator", [LabelDebiaser, FairRelabeler])
+def test_epsilon_may_be_passed_without_its_name(estimator):
+    assert estimator(0.25).epsilon == 0.25
+
+
+@pytest.mark.parametrize("estimator", [LabelDebiaser(), ParityClassifier(None), FairRelabeler()])
+def test_an_estimator_has_every_option_as_a_parameter(estimator):
+    taken = estimator.get_params(deep=False)
+    assert {name: taken[name] for name in DEFAULTS if name != "progress"} == {n: d for n, d in DEFAULTS.items() if n != "progress"}
 
 
 @pytest.mark.parametrize("method", [Exact, Rounds, R2B0, HTO, OST, RTO])
 def test_the_methods_take_epsilon_first_and_all_else_by_name(method):
     parameters = list(inspect.signature(method).parameters.values())
     assert parameters[0].name == "epsilon"
-    assert parameters[0].default == arguments(r2b.debias)["epsilon"]
+    assert parameters[0].default == DEFAULTS["epsilon"]
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[1:])
 
 
 @pytest.mark.parametrize("method", [Rounds, RTO, DPRemover, LabelDebiaser, ParityClassifier, FairRelabeler])
 def test_every_random_state_starts_at_the_same_number(method):
-    assert arguments(method)["random_state"] == 0
-
-
-@pytest.mark.parametrize("settings", [Request, Settings])
-def test_what_is_handed_inwards_has_the_same_defaults(settings):
-    usual = arguments(r2b.debias)
-    given = {field.name: field.default for field in fields(settings) if field.default is not MISSING and field.name in usual}
-    assert given == {name: usual[name] for name in given}
-    assert given
+    assert inspect.signature(method).parameters["random_state"].default == 0
 
 
 @pytest.mark.parametrize("method", FITS)
 def test_arguments_that_speak_of_rows_are_the_same_in_every_fit(method):
-    usual, here = arguments(r2b.debias), arguments(method)
-    assert set(DATA) <= set(here)
-    assert all(here[name] == usual[name] for name in ("control_features", "sample_weight"))
-    # Not optional, but its absence is answered by an error that says how a pipeline hands it on.
-    assert here["sensitive_features"] is None
+    here = inspect.signature(method).parameters
+    # sensitive_features is not optional, but its absence is answered by an error that says how a pipeline hands it on.
+    assert all(here[name].default is None for name in ("sensitive_features", "control_features", "sample_weight"))
+    assert "y" in here

@@ -61,7 +61,7 @@ def test_a_path_of_probabilities_is_that_of_rows_in_memory(sample_entries: int) 
 
 
 def test_a_path_refuses_what_debias_does_not_know(folder: Path) -> None:
-    with pytest.raises(ParameterError, match=r"'bounds' is not an option of debias. Choose among epsilon, bound"):
+    with pytest.raises(ParameterError, match=r"'bounds' is not an option of debias. Did you mean 'bound'\? Choose among epsilon, bound"):
         r2b.scan(folder).frontier("job", sensitive_features="sex", bounds="ratio")
     with pytest.raises(ParameterError, match="epsilons is"):
         r2b.scan(folder).frontier("job", sensitive_features="sex", epsilons=[-0.1])

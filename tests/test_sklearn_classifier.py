@@ -60,7 +60,7 @@ def fitted(learner, features=X, y=LABELS, **settings):
 def test_the_strategy_follows_from_what_the_learner_can_do_and_is_said(learner, form, reason):
     model = fitted(learner)
     assert model.form_ == form
-    assert reason in model.strategy_reason_
+    assert reason in model.form_reason_
     chances = model.predict_proba(X)
     np.testing.assert_allclose(chances.sum(axis=1), 1)
     assert set(model.predict(X)) <= {"a", "b", "c"}

@@ -185,7 +185,7 @@ def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
     inside = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2, random_state=0))
     model = ParityClassifier(inside).fit(features, y, sensitive_features=groups)
     assert model.form_ == "sample"
-    assert "both sides" in model.strategy_reason_
+    assert "both sides" in model.form_reason_
     assert not model.estimator_[-1].do_early_stopping_
 
 
@@ -213,7 +213,7 @@ def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its
     inside = imblearn.pipeline.make_pipeline(StandardScaler(), under, LogisticRegression())
     model = fitted(inside)
     assert model.form_ == "sample"
-    assert "resamples rows" in model.strategy_reason_
+    assert "resamples rows" in model.form_reason_
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     with pytest.raises(ParameterError, match="form='sample' or 'round'"):
         fitted(inside, form="expand")
@@ -232,7 +232,7 @@ def test_balanced_classes_are_balanced_although_fair_labels_spread_over_them(wra
     model.fit(features, y, sensitive_features=groups)
     np.testing.assert_allclose(model.predict_proba(features).mean(axis=0), 1 / 3, atol=0.02)
     assert model.form_ == "sample"
-    assert "counting rows" in model.strategy_reason_
+    assert "counting rows" in model.form_reason_
 
 
 def test_weights_for_a_regressor_per_class_that_takes_none_are_refused():

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import LARGEST
 from r2b._constraints.parity import TargetBound
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._labels import FairLabels
-from r2b._labels.task import MemoryTask, Settings, open_job
+from r2b._labels.options import request_and_settings
+from r2b._labels.task import MemoryTask, open_job
 from r2b.errors import ParameterError
 
-_DATA = ("sensitive_features", "control_features", "sample_weight", "normalize")
-_REQUEST = tuple(each.name for each in fields(Request) if each.name != "names")
-_SETTINGS = tuple(each.name for each in fields(Settings))
-KNOWN_OPTIONS = (*_DATA, *_REQUEST, *_SETTINGS, "costs")
+_DATA = ("sensitive_features", "control_features", "sample_weight")
 
 
 def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> MemoryTask:
@@ -40,20 +37,11 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     ParameterError
         An option that ``debias`` does not have, or that the question decides.
     """
-    for name in options:
-        if name not in KNOWN_OPTIONS or name in decided:
-            fault = "is what this question answers" if name in decided else "is not an option of debias"
-            offered = ", ".join(option for option in KNOWN_OPTIONS if option not in decided)
-            raise ParameterError(f"The option {name!r} {fault}.", remedy=f"Choose among {offered}.", option=name)
-    request, settings = request_and_settings(options)
     data = {name: options[name] for name in _DATA if name in options}
-    return open_job(y, **data, request=request, settings=settings, costs=options.get("costs"))
-
-
-def request_and_settings(options: dict[str, Any]) -> tuple[Request, Settings]:
-    """Read what is asked of the groups, and how it is solved, from the keyword arguments of ``debias``; others are let be."""
-    request = Request(**{name: options[name] for name in _REQUEST if name in options})
-    return request, Settings(**{name: options[name] for name in _SETTINGS if name in options})
+    options = {name: value for name, value in options.items() if name not in data}
+    request, settings = request_and_settings(options, without=decided)
+    normalize, costs = options.get("normalize", False), options.get("costs")
+    return open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
 
 
 Floats = NDArray[np.float64]

@@ -4,73 +4,33 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.families import Families, Request, resolve
-from r2b._constraints.families.request import is_a, one_of
 from r2b._constraints.parity import Parity, TargetBound, without_implied
 from r2b._data import Dataset, Groups, Schema, read
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
-from r2b._data.merge import Extent, MergeChoice, Rows, merge
+from r2b._data.merge import Extent, Rows, merge
 from r2b._data.weights import read_costs
 from r2b._labels import FairLabels, means_by_cell
+from r2b._labels.options import Settings
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of
-from r2b._solve.oracle.blocks import KernelChoice
-from r2b._solve.solvers import TOLERANCE, Limits, Outcome, Progress, Status, final_status, solve
+from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
 
 Floats = NDArray[np.float64]
-Objective = Literal["distance", "agreement"]
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
 _ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to solve, whatever is solved; parameters of :func:`r2b.debias`."""
-
-    lam: float = 1.0
-    objective: Objective = "distance"
-    tol: float = TOLERANCE
-    max_iter: int = 1000
-    time_limit: float | None = None
-    progress: Callable[[Progress], object] | None = None
-    merge_rows: MergeChoice = "auto"
-    kernel: KernelChoice = "auto"
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        positive = "Pass a number above 0, or leave it out for the default."
-        whole = "Pass a whole number of at least {}, or leave it out for the default."
-        limit, threads, called = self.time_limit, self.threads, self.progress
-        checks = [
-            ("tol", is_a(Real, self.tol) and 0 < float(self.tol) < math.inf, positive),
-            ("max_iter", is_a(Integral, self.max_iter) and int(self.max_iter) >= 0, whole.format(0)),
-            ("time_limit", limit is None or (is_a(Real, limit) and float(limit) > 0), positive),
-            ("threads", threads is None or (is_a(Integral, threads) and int(threads) >= 1), whole.format(1)),
-            ("lam", is_a(Real, self.lam) and 0 < float(self.lam) < math.inf, _LAM),
-            ("progress", called is None or callable(called), "Pass a function of one argument, which is called at every step."),
-        ]
-        for name, right, remedy in checks:
-            if not right:
-                raise ParameterError(f"{name} is {getattr(self, name)!r}.", remedy=remedy, **{name: getattr(self, name)})
-        for name, options in (("merge_rows", MergeChoice), ("kernel", KernelChoice), ("objective", Objective)):
-            one_of(name, getattr(self, name), get_args(options))
-
-
-_LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
 
 
 class RowOracle(Oracle, Protocol):

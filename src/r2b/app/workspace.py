@@ -25,7 +25,8 @@ from r2b._data import Dataset
 from r2b._files import Table
 from r2b._files.plain import listed
 from r2b._labels import FairLabels
-from r2b._labels.task import MemoryTask, Settings, open_job
+from r2b._labels.options import Settings
+from r2b._labels.task import MemoryTask, open_job
 from r2b._solve.oracle import MemoryOracle
 from r2b.app.choice import PageChoice
 from r2b.errors import DataWarning, InputError, NotSolvedWarning

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from r2b._files.limits import MOST_UNPACKED, unpacked_within
+from r2b._labels.options import CHOICES, DEFAULTS
 from r2b.cli import completing
 
 Command = Callable[..., Any]
@@ -23,6 +24,14 @@ def together(*options: Decorator) -> Decorator:
         return command
 
     return declare
+
+
+def option_of_debias(name: str, help_text: str, **more: Any) -> Decorator:
+    """Declare an option of ``debias`` with its default, its choices or its type."""
+    usual = DEFAULTS[name]
+    if usual is not None:
+        more |= {"type": click.Choice(CHOICES[name]) if name in CHOICES else type(usual), "default": usual, "show_default": True}
+    return click.option("--" + name.replace("_", "-"), help=help_text, **more)
 
 
 def _tab(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -99,7 +108,7 @@ columns = together(
 )
 
 groups = together(
-    click.option("--families", type=click.Choice(["crossed", "marginal", "both"]), help="Which crossings of sensitive columns count."),
+    click.option("--families", type=click.Choice(CHOICES["families"]), help="Which crossings of sensitive columns count."),
     click.option(
         "--family",
         multiple=True,
@@ -107,49 +116,19 @@ groups = together(
         shell_complete=completing.columns,
         help="A family of groups of its own, such as 'sex,race'; repeatable.",
     ),
-    click.option(
-        "--missing",
-        type=click.Choice(["error", "group", "exclude"]),
-        default="error",
-        show_default=True,
-        help="Rows without a value of a sensitive or control column.",
-    ),
-    click.option("--min-group-size", type=int, default=0, show_default=True, help="Fewest rows of a group."),
-    click.option(
-        "--small-groups",
-        type=click.Choice(["error", "merge", "exclude"]),
-        default="error",
-        show_default=True,
-        help="Smaller groups: refused, put together, or left out with their labels kept.",
-    ),
-    click.option(
-        "--absent",
-        type=click.Choice(["report", "error"]),
-        default="report",
-        show_default=True,
-        help="Groups that a control value lacks.",
-    ),
+    option_of_debias("missing", "Rows without a value of a sensitive or control column."),
+    option_of_debias("min_group_size", "Fewest rows of a group."),
+    option_of_debias("small_groups", "Smaller groups: refused, put together, or left out with their labels kept."),
+    option_of_debias("absent", "Groups that a control value lacks."),
 )
 
 normalize = click.option("--normalize", is_flag=True, help="Divide rows of probabilities by their sums first.")
 
 bounds = together(
-    click.option(
-        "--bound",
-        type=click.Choice(["range", "to_overall", "ratio", "target"]),
-        default="range",
-        show_default=True,
-        help="What epsilon limits.",
-    ),
+    option_of_debias("bound", "What epsilon limits."),
     click.option("--target", multiple=True, metavar="SHARE", help="With --bound target: 'population', or 'class=share' for each class."),
-    click.option("--lam", type=float, default=1.0, show_default=True, help="1 is squared distance; less changes fewer labels."),
-    click.option(
-        "--objective",
-        type=click.Choice(["distance", "agreement"]),
-        default="distance",
-        show_default=True,
-        help="Closest labels, or the fewest changed.",
-    ),
+    option_of_debias("lam", "1 is squared distance; less changes fewer labels."),
+    option_of_debias("objective", "Closest labels, or the fewest changed."),
     click.option(
         "--costs",
         metavar="FILE",
@@ -160,20 +139,12 @@ bounds = together(
 )
 
 solving = together(
-    click.option("--tol", type=float, default=1e-10, show_default=True, help="Residual at which a problem is solved."),
-    click.option("--max-iter", type=int, default=1000, show_default=True, help="Most steps."),
-    click.option("--time-limit", type=float, metavar="SECONDS", help="Most seconds."),
-    click.option(
-        "--merge-rows",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Merge equal rows first.",
-    ),
-    click.option(
-        "--kernel", type=click.Choice(["auto", "numpy", "compiled"]), default="auto", show_default=True, help="Who walks the rows."
-    ),
-    click.option("--threads", type=int, metavar="N", help="All cores by default."),
+    option_of_debias("tol", "Residual at which a problem is solved."),
+    option_of_debias("max_iter", "Most steps."),
+    option_of_debias("time_limit", "Most seconds.", type=float, metavar="SECONDS"),
+    option_of_debias("merge_rows", "Merge equal rows first."),
+    option_of_debias("kernel", "Who walks the rows."),
+    option_of_debias("threads", "All cores by default.", type=int, metavar="N"),
 )
 
 manners = together(

@@ -13,8 +13,8 @@ from typing import Any
 
 import r2b
 from r2b import FairLabels
-from r2b._audit.tradeoff import KNOWN_OPTIONS
 from r2b._files.plain import as_text
+from r2b._labels.options import DEFAULTS
 from r2b._labels.storage import content_of
 from r2b.cli.labelling import FORMS
 from r2b.cli.selection import Selection, texts_of
@@ -150,7 +150,7 @@ def _record_of(stored: dict[str, Any], n_classes: int) -> Record:
     for name in ("realised", "stream"):
         if not isinstance(stored[name], (dict, NoneType)):
             raise ValueError(f"{name} is {stored[name]!r}")
-    if not isinstance(stored["options"], dict) or not set(stored["options"]) <= {*KNOWN_OPTIONS}:
+    if not isinstance(stored["options"], dict) or not set(stored["options"]) <= {*DEFAULTS}:
         raise ValueError(f"options is {stored['options']!r}")
     fields = {name: stored[name] for name in Record.__dataclass_fields__}
     made = {"selection": Selection.from_json(stored["selection"]), "new": new, "key": key, "options": _untold(stored["options"])}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from r2b._audit.tradeoff import request_and_settings
 from r2b._constraints.families import Request
 from r2b._files import AtomicWriter
+from r2b._labels.options import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b.cli.reporting import command_line, room
@@ -54,7 +54,7 @@ def write_stream_reports(
     choice, families = chosen(scan, columns), options.get("families", "both")
     asked = {name: options[name] for name in _SHARED if name in options}
     found = scan.audit(**columns, families="both" if isinstance(families, str) else families, **asked, **draws)
-    request, settings = request_and_settings({name: value for name, value in options.items() if name not in ("costs", "normalize")})
+    request, settings = request_and_settings(options)
     counted = scan.counted(choice, Request(missing=request.missing), apart=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)

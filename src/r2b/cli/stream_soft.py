@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b import FairLabels
-from r2b._audit.tradeoff import request_and_settings
 from r2b._constraints.families import Families
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
 from r2b._data import Schema
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.plain import as_text
+from r2b._labels.options import request_and_settings
 from r2b._labels.realised import realised
 from r2b._labels.rows import FairRows
 from r2b._solve.certificate import PROVEN, between_groups

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target
 from r2b._data import Groups, Schema, Vocabulary
 from r2b._data.groups import read_groups
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
-from r2b._labels.task import Settings
+from r2b._labels.options import Options, request_and_settings, takes_options
 from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import BlockTask, Sums, added
-from r2b._solve.solvers import Progress
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
@@ -28,26 +25,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Integers = NDArray[np.int64]
 
 
+_WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")  # for class labels, or for rows that are not in blocks
+
+
+@takes_options(without=_WITHOUT)
 def debias_blocks(
     blocks: Blocks,
     *,
     classes: int | Sequence[Any],
     sensitive_features: Sequence[Any] | Mapping[str, Sequence[Any]],
     control_features: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
-    epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
-    bound: BoundName = "range",
-    target: Target | None = None,
-    families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed",
-    missing: Literal["error", "group", "exclude"] = "error",
-    min_group_size: int = 0,
-    small_groups: SmallGroups = "error",
-    absent: AbsentGroups = "report",
-    lam: float = 1.0,
-    tol: float = 1e-10,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-    progress: Callable[[Progress], object] | None = None,
     sample_entries: int = SAMPLE_ENTRIES,
+    **options: Unpack[Options],
 ) -> FairLabels:
     """Find the closest labels in parity for rows of probabilities that an engine keeps in blocks.
 
@@ -61,10 +50,10 @@ def debias_blocks(
     sensitive_features, control_features : sequence, or mapping of str to sequence
         What each cell code of the blocks means: entry j is the value of the rows whose ``Block.cells`` is j. Entries without a row are
         left out.
-    epsilon, bound, target, families, missing, min_group_size, small_groups, absent, lam, tol, max_iter, time_limit, progress
-        As for :func:`r2b.debias`.
     sample_entries : int
         As for :meth:`r2b.Scan.debias`.
+    **options : Options
+        As for :func:`r2b.debias`.
 
     Returns
     -------
@@ -89,13 +78,12 @@ def debias_blocks(
     >>> fair.transform([[0.7, 0.3]], sensitive_features=["f"]).round(6)
     array([[0.5, 0.5]])
     """
-    request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
-    settings = Settings(lam=lam, tol=tol, max_iter=max_iter, time_limit=time_limit, progress=progress)
+    request, settings = request_and_settings(options, without=_WITHOUT)
     names = _class_names(classes)
     entries = _entries(sensitive_features, control_features)
     n_entries = len(next(iter(entries["sensitive_features"].values())))
     rows, weight = _counted(blocks, n_entries, len(names))
-    groups, codes = _cells(entries, rows, missing)
+    groups, codes = _cells(entries, rows, request.missing)
     mass = np.bincount(codes, weight, minlength=groups.n_groups).astype(np.float64)
     refuse_weightless(mass, int(rows.sum()))
     known = groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
 from r2b._audit.measure import audit_dataset, settled
-from r2b._audit.tradeoff import Frontier, path_of, request_and_settings, solved_along
-from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
+from r2b._audit.tradeoff import Frontier, path_of, solved_along
+from r2b._constraints.families import Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target
+from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._labels import FairLabels
-from r2b._labels.task import MemoryTask, Objective, Settings, Task
-from r2b._solve.oracle.blocks import KernelChoice
-from r2b._solve.solvers import Progress
+from r2b._labels.options import Options, Settings, request_and_settings, takes_options
+from r2b._labels.task import MemoryTask, Task
 from r2b.engines.applying import gaps_of, recounted, refuse_other_kind
 from r2b.engines.batch import lists_to_matrix
 from r2b.engines.decode import Decode
@@ -32,7 +31,7 @@ from r2b.engines.tally import Tally, dataset_of, groups_of, refuse_lists_as_text
 from r2b.errors import MissingValueError, ParameterError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
-_OPTIONS = tuple(each.name for kind in (Request, Settings) for each in fields(kind) if each.name not in ("names", "merge_rows"))
+_WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
 _AUDITED_ENTRIES = 1 << 24  # probabilities are resampled row by row, in memory
 
 
@@ -55,32 +54,16 @@ class Scan:
         """The names of the columns."""
         return self.source.names
 
+    @takes_options(without=_WITHOUT)
     def debias(
         self,
         label: str | Sequence[str],
         *,
         sensitive_features: str | Sequence[str],
         control_features: str | Sequence[str] | None = None,
-        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
-        bound: BoundName = "range",
-        target: Target | None = None,
-        families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed",
-        missing: Literal["error", "group", "exclude"] = "error",
-        min_group_size: int = 0,
-        small_groups: SmallGroups = "error",
-        absent: AbsentGroups = "report",
         sample_weight: str | None = None,
-        lam: float = 1.0,
-        objective: Objective = "distance",
-        costs: ArrayLike | None = None,
-        normalize: bool = False,
-        tol: float = 1e-10,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        progress: Callable[[Progress], object] | None = None,
-        kernel: KernelChoice = "auto",
-        threads: int | None = None,
         sample_entries: int = SAMPLE_ENTRIES,
+        **options: Unpack[Options],
     ) -> FairTable:
         """Find the closest labels in parity: :func:`r2b.debias` for columns of a table that lives elsewhere.
 
@@ -90,13 +73,11 @@ class Scan:
             One column of classes or of lists of probabilities, or one column of probabilities per class.
         sensitive_features, control_features, sample_weight
             Names of columns.
-        epsilon, bound, target, families, missing, min_group_size, small_groups, absent, lam, objective, costs, normalize, tol, max_iter
-            As for :func:`r2b.debias`.
-        time_limit, progress, kernel, threads
-            As for :func:`r2b.debias`.
         sample_entries : int
             Probabilities only: how many numbers of the table are brought home as a sample, on which prices are first found. All rows where
             there are no more. It changes the number of passes, never the answer.
+        **options : Options
+            As for :func:`r2b.debias`.
 
         Returns
         -------
@@ -107,12 +88,13 @@ class Scan:
         -----
         Class labels take one pass that counts. Probabilities take one that counts cells, one that decodes, and a few over decoded blocks.
         """
-        request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
-        settings = Settings(lam, objective, tol, max_iter, time_limit, progress, "auto", kernel, threads)
+        request, settings = request_and_settings(options, without=_WITHOUT)
+        costs, normalize = options.get("costs"), options.get("normalize", False)
         choice = self.chosen(label, sensitive_features, control_features, sample_weight)
         with self._opened(choice, request, settings, costs, normalize, sample_entries) as (job, counted):
             return _table(job.solve(), self.source, choice, counted, normalize)
 
+    @takes_options(without=_WITHOUT)
     def frontier(
         self,
         label: str | Sequence[str],
@@ -121,10 +103,8 @@ class Scan:
         control_features: str | Sequence[str] | None = None,
         sample_weight: str | None = None,
         epsilons: int | ArrayLike = 50,
-        costs: ArrayLike | None = None,
-        normalize: bool = False,
         sample_entries: int = SAMPLE_ENTRIES,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Frontier:
         """Solve along a path of epsilons: :func:`r2b.frontier` for columns of a table that lives elsewhere.
 
@@ -134,8 +114,10 @@ class Scan:
             Names of columns, as for :meth:`debias`.
         epsilons : int or array-like
             The epsilons, or how many, as for :func:`r2b.frontier`.
-        costs, normalize, sample_entries, **options
+        sample_entries : int
             As for :meth:`debias`.
+        **options : Options
+            As for :func:`r2b.debias`.
 
         Returns
         -------
@@ -153,12 +135,8 @@ class Scan:
         >>> r2b.scan(people).frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
         array([0.1667, 0.    ])
         """
-        unknown = next((name for name in options if name not in _OPTIONS), None)
-        if unknown is not None:
-            raise ParameterError(
-                f"The option {unknown!r} is not an option of debias.", remedy=f"Choose among {', '.join(_OPTIONS)}.", option=unknown
-            )
-        request, settings = request_and_settings(options)
+        request, settings = request_and_settings(options, without=_WITHOUT)
+        costs, normalize = options.get("costs"), options.get("normalize", False)
         choice = self.chosen(label, sensitive_features, control_features, sample_weight)
         with self._opened(choice, request, settings, costs, normalize, sample_entries) as (job, counted):
             asked = cast("MemoryTask", job)  # of which a path uses only what rows elsewhere have as well
@@ -217,7 +195,7 @@ class Scan:
         sensitive_features: str | Sequence[str],
         control_features: str | Sequence[str] | None = None,
         families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
-        missing: Literal["error", "group", "exclude"] = "error",
+        missing: MissingValues = "error",
         sample_weight: str | None = None,
         clusters: None = None,
         min_group_size: int = 0,

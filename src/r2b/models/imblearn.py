@@ -6,21 +6,22 @@ a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from narwhals import dependencies as libraries
-from numpy.typing import ArrayLike
 
+from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels import FairLabels
+from r2b._labels.options import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
 from r2b.models.libraries import require
 from r2b.sklearn.labels import check_same_rows, checked_labels, note_features, publish, without_rows
-from r2b.sklearn.options import seed_of, solve, store
+from r2b.sklearn.options import WITHOUT, seed_of, solve, store
 
 _BaseSampler: Any = require("imblearn", extra="imblearn", needed_by="r2b.models.imblearn").base.BaseSampler
 
 
+@takes_options(without=WITHOUT)
 class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     """Give the training rows fair labels; prediction is left alone and needs no sensitive attribute.
 
@@ -31,12 +32,12 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     Parameters
     ----------
-    epsilon, bound, target, families, missing, min_group_size, small_groups, absent
-        What parity means, as for :func:`r2b.debias`.
-    lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
-        How it is reached, as for :func:`r2b.debias`.
+    epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between the means of two groups, for all classes or one per class.
     random_state : int, Generator, RandomState or None
         Which rows of a group and class are relabelled. The same number gives the same labels.
+    **options : Options
+        As for :func:`r2b.debias`.
 
     Attributes
     ----------
@@ -76,30 +77,10 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     __metadata_request__fit_resample = {"sensitive_features": True, "control_features": True}  # noqa: RUF012 - scikit-learn's own convention
     _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
 
-    def __init__(
-        self,
-        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
-        *,
-        bound: str = "range",
-        target: Any = None,
-        families: Any = "crossed",
-        missing: str = "error",
-        min_group_size: int = 0,
-        small_groups: str = "error",
-        absent: str = "report",
-        lam: float = 1.0,
-        objective: str = "distance",
-        costs: ArrayLike | None = None,
-        normalize: bool = False,
-        tol: float = 1e-10,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        merge_rows: str = "auto",
-        kernel: str = "auto",
-        threads: int | None = None,
-        random_state: Any = 0,
+    def __init__(  # type: ignore[misc] # epsilon may come without its name
+        self, epsilon: Epsilon = DEFAULTS["epsilon"], *, random_state: Any = 0, **options: Unpack[Options]
     ) -> None:
-        store(self, locals())
+        store(self, options, epsilon=epsilon, random_state=random_state)
 
     def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
         """Find the prices without handing labels out.

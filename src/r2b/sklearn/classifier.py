@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -15,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from r2b._data.arrival import refuse_other_index, row_labels
 from r2b._labels import FairLabels
 from r2b._labels.forms.sampling import sample_rows
+from r2b._labels.options import Options, takes_options
 from r2b.errors import ParameterError
 from r2b.sklearn.labels import (
     check_same_rows,
@@ -27,7 +26,7 @@ from r2b.sklearn.labels import (
     without_rows,
 )
 from r2b.sklearn.learners import FormChoice, choose, refuse_no_learner
-from r2b.sklearn.options import require_sensitive, seed_of, solve, store
+from r2b.sklearn.options import WITHOUT, require_sensitive, seed_of, solve, store
 from r2b.sklearn.prediction_parity import PredictionParity, check_validation, measure
 from r2b.sklearn.probabilities import gives_probabilities, most_probable, probabilities_of, scores_of
 from r2b.sklearn.strategies import Array, batch_rows, chosen_rows
@@ -47,6 +46,7 @@ def _gives_scores(self: Any) -> bool:
     return not soft and hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
 
 
+@takes_options(without=WITHOUT)
 class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Train a learner on the closest labels in demographic parity; the sensitive attribute is needed by ``fit`` and never again.
 
@@ -54,10 +54,6 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     ----------
     estimator : classifier or regressor
         The learner. It is cloned, not changed.
-    epsilon, bound, target, families, missing, min_group_size, small_groups, absent
-        What parity means, as for :func:`r2b.debias`.
-    lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
-        How it is reached, as for :func:`r2b.debias`.
     form : {"auto", "expand", "round", "sample", "soft"}
         How the learner sees a distribution per row. None of them takes the most probable class, which would undo the parity.
 
@@ -70,12 +66,14 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
           their rows by themselves, where copies of one row would land on both sides, resample them, or balance classes by counting them.
     random_state : int, Generator, RandomState or None
         For "round", "sample" and the rows held back for early stopping. The learner's own is the learner's.
+    **options : Options
+        As for :func:`r2b.debias`.
 
     Attributes
     ----------
     estimator_ : estimator
         The trained learner.
-    form_, strategy_reason_ : str
+    form_, form_reason_ : str
         What was chosen and why.
     labels_ : FairLabels
         Prices, status and certificate, without the rows: a stored model holds nobody's group.
@@ -122,32 +120,8 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
-        bound: str = "range",
-        target: Any = None,
-        families: Any = "crossed",
-        missing: str = "error",
-        min_group_size: int = 0,
-        small_groups: str = "error",
-        absent: str = "report",
-        lam: float = 1.0,
-        objective: str = "distance",
-        costs: ArrayLike | None = None,
-        normalize: bool = False,
-        tol: float = 1e-10,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        merge_rows: str = "auto",
-        kernel: str = "auto",
-        threads: int | None = None,
-        form: str = "auto",
-        random_state: Any = 0,
-    ) -> None:
-        store(self, locals())
+    def __init__(self, estimator: Any, *, form: str = "auto", random_state: Any = 0, **options: Unpack[Options]) -> None:
+        store(self, options, estimator=estimator, form=form, random_state=random_state)
 
     def fit(
         self,
@@ -196,7 +170,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         seed = seed_of(self.random_state)
         choice, rows = chosen_rows(self.form, self.estimator, labels, seed)
         self.estimator_ = train(fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed)
-        self.form_, self.strategy_reason_ = choice.form, choice.reason
+        self.form_, self.form_reason_ = choice.form, choice.reason
         self._keep(labels)
         self.n_batches_ = 1
         if validation is not None:
@@ -255,13 +229,13 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             choice = choose(self.form, self.estimator, n_rows_of(y), "partial_fit")
             learner, batch = fresh_learner(self.estimator, choice.form), 0
         else:
-            solved, choice = self.labels_, FormChoice(self.form_, self.strategy_reason_)
+            solved, choice = self.labels_, FormChoice(self.form_, self.form_reason_)
             learner, batch = self.estimator_, self.n_batches_
         prices_for_batches(solved, classes)
         rows = batch_rows(solved, choice.form, seed_of(self.random_state, batch), y, sample_weight, normalize=self.normalize, **groups)
         # A first batch that fails leaves nothing behind, so that the next one is the first again.
         self.estimator_ = train_further(learner, X, rows, solved.classes)
-        self.form_, self.strategy_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1
+        self.form_, self.form_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1
         self._keep(solved)
         return self
 

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from r2b._labels import FairLabels
+from r2b._labels.options import DEFAULTS, refuse_unknown
 from r2b.engines.memory import debias
 from r2b.errors import ParameterError
 
-DATA = ("y", "sensitive_features", "control_features", "sample_weight")
-"""Arguments of ``debias`` that speak of rows: the estimators take them in ``fit``."""
-
-RUN_TIME = ("progress",)
-"""Arguments of ``debias`` that say nothing about the answer and are no parameter of an estimator: a callback neither clones nor pickles."""
+WITHOUT = ("progress",)
+"""Options of ``debias`` that are no parameter of an estimator: a callback neither clones nor pickles."""
 
 
-def option_names() -> tuple[str, ...]:
-    """Give the options of ``debias`` that an estimator takes in its constructor.
-
-    Examples
-    --------
-    >>> {"epsilon", "lam", "tol"} <= set(option_names())
-    True
-    """
-    return tuple(name for name in inspect.signature(debias).parameters if name not in DATA + RUN_TIME)
-
-
-def store(estimator: Any, arguments: Mapping[str, Any]) -> None:
+def store(estimator: Any, options: Mapping[str, Any], /, **own: Any) -> None:
     """Keep constructor arguments under their names, untouched: what scikit-learn asks of a constructor.
 
-    A new option of ``debias`` is then one line, in the signature of the constructor.
+    Raises
+    ------
+    ParameterError
+        An option that does not exist.
     """
-    for name, value in arguments.items():
-        if name != "self":
-            setattr(estimator, name, value)
+    refuse_unknown(options, WITHOUT)
+    usual = {name: default for name, default in DEFAULTS.items() if name not in WITHOUT}
+    for name, value in {**usual, **options, **own}.items():
+        setattr(estimator, name, value)
 
 
 def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
@@ -50,7 +40,7 @@ def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
     """
     require_sensitive(data["sensitive_features"], type(estimator).__name__)
     taken = estimator.get_params(deep=False)
-    return debias(y, **{name: taken[name] for name in option_names() if name in taken}, **data)
+    return debias(y, **{name: taken[name] for name in DEFAULTS if name in taken}, **data)
 
 
 def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, Unpack, get_args
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._labels.options import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
 from r2b.sklearn.labels import publish, refuse_decimals
-from r2b.sklearn.options import require_sensitive, seed_of, solve, store
+from r2b.sklearn.options import WITHOUT, require_sensitive, seed_of, solve, store
 
 LabelForm = Literal["soft", "round", "sample"]
 
 
+@takes_options(without=WITHOUT)
 class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     """Transform labels, or scores of a model, into the closest ones in demographic parity.
 
@@ -25,15 +26,13 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     ----------
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between the means of two groups, for all classes or one per class.
-    bound, target, families, missing, min_group_size, small_groups, absent
-        What parity means, as for :func:`r2b.debias`.
-    lam, objective, costs, normalize, tol, max_iter, time_limit, merge_rows, kernel, threads
-        How it is reached, as for :func:`r2b.debias`.
     form : {"soft", "round", "sample"}
         The form in which labels leave: a matrix of probabilities; one class per row, picked so that parity survives; or one class per
         row, drawn, with parity in expectation. The most probable class is not on offer: it would undo the parity.
     random_state : int, Generator, RandomState or None
         For "round" and "sample".
+    **options : Options
+        As for :func:`r2b.debias`.
 
     Attributes
     ----------
@@ -67,31 +66,10 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
-        *,
-        bound: str = "range",
-        target: Any = None,
-        families: Any = "crossed",
-        missing: str = "error",
-        min_group_size: int = 0,
-        small_groups: str = "error",
-        absent: str = "report",
-        lam: float = 1.0,
-        objective: str = "distance",
-        costs: ArrayLike | None = None,
-        normalize: bool = False,
-        tol: float = 1e-10,
-        max_iter: int = 1000,
-        time_limit: float | None = None,
-        merge_rows: str = "auto",
-        kernel: str = "auto",
-        threads: int | None = None,
-        form: LabelForm = "soft",
-        random_state: Any = 0,
+    def __init__(  # type: ignore[misc] # epsilon may come without its name
+        self, epsilon: Epsilon = DEFAULTS["epsilon"], *, form: LabelForm = "soft", random_state: Any = 0, **options: Unpack[Options]
     ) -> None:
-        store(self, locals())
+        store(self, options, epsilon=epsilon, form=form, random_state=random_state)
 
     def fit(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Self:
         """Find the prices that make labels fair.

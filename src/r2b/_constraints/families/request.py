@@ -18,8 +18,11 @@ from r2b.errors import ParameterError
 BoundName = Literal["range", "to_overall", "ratio", "target"]
 FamilyChoice = Literal["crossed", "marginal", "both"]
 Target = str | ArrayLike | Mapping[Any, float]
+MissingValues = Literal["error", "group", "exclude"]
 SmallGroups = Literal["error", "merge", "exclude"]
 AbsentGroups = Literal["report", "error"]
+CHOICES = {"bound": BoundName, "missing": MissingValues, "small_groups": SmallGroups, "absent": AbsentGroups}
+"""The fields of :class:`Request` that take one of a few words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +64,13 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Everything asked of the groups, with the defaults of :func:`r2b.debias`, whose parameters these are."""
+    """Everything asked of the groups. The fields are options of :func:`r2b.debias`, documented in ``r2b._labels.options``."""
 
     epsilon: Epsilon = 0.0
     bound: BoundName = "range"
     target: Target | None = None
     families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
-    missing: Literal["error", "group", "exclude"] = "error"
+    missing: MissingValues = "error"
     min_group_size: int = 0
     small_groups: SmallGroups = "error"
     absent: AbsentGroups = "report"
@@ -80,13 +83,8 @@ class Request:
                 remedy="Pass the fewest rows a group may have, such as 30; 0 accepts all.",
                 min_group_size=self.min_group_size,
             )
-        for name, options in (
-            ("bound", get_args(BoundName)),
-            ("missing", ("error", "group", "exclude")),
-            ("small_groups", get_args(SmallGroups)),
-            ("absent", get_args(AbsentGroups)),
-        ):
-            one_of(name, getattr(self, name), options)
+        for name, choice in CHOICES.items():
+            one_of(name, getattr(self, name), get_args(choice))
         if self.small_groups == "exclude" and not self.min_group_size:
             raise ParameterError(
                 "small_groups is 'exclude', but min_group_size is 0, so that no group is small.",

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 
-from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
+from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import AbsentGroups, SmallGroups, Target, one_of
+from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
 from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.labels import Labels, refuse_lone_probabilities
 from r2b._data.merge import Extent
 from r2b._data.vocabulary import Vocabulary
-from r2b._labels.task import MemoryTask, Objective, Settings
-from r2b._solve.solvers import Progress
+from r2b._labels.options import Options, Settings, request_and_settings, takes_options
+from r2b._labels.task import MemoryTask
 from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
 from r2b.engines.torch.batches import Batches, batch_rows_for
 from r2b.engines.torch.labels import DeviceLabels, Held
@@ -45,31 +43,20 @@ from r2b.errors import EmptyError, ParameterError
 Tensor = torch.Tensor
 
 
-def debias(
+_WITHOUT = ("merge_rows", "threads")  # the device walks rows in its own way
+
+
+@takes_options(without=_WITHOUT)
+def debias(  # type: ignore[misc] # another choice of kernels
     y: Any,
     *,
     sensitive_features: Any,
     control_features: Any = None,
-    epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
-    bound: BoundName = "range",
-    target: Target | None = None,
-    families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed",
-    missing: Literal["error", "group", "exclude"] = "error",
-    min_group_size: int = 0,
-    small_groups: SmallGroups = "error",
-    absent: AbsentGroups = "report",
     sample_weight: Any = None,
-    lam: float = 1.0,
-    objective: Objective = "distance",
-    costs: ArrayLike | None = None,
-    normalize: bool = False,
-    tol: float = 1e-10,
-    max_iter: int = 1000,
-    time_limit: float | None = None,
-    progress: Callable[[Progress], object] | None = None,
     kernel: KernelChoice = "auto",
     device: Any = None,
     batch_rows: int | None = None,
+    **options: Unpack[Options],
 ) -> DeviceLabels:
     """Find the closest labels in parity, for labels on a device.
 
@@ -81,11 +68,7 @@ def debias(
         Whole numbers or booleans on the same device, several attributes by name; or anything of the host that :func:`r2b.debias` reads.
     control_features : array or mapping, optional
         Likewise.
-    epsilon, bound, target, families, missing, min_group_size, small_groups, absent
-        As for :func:`r2b.debias`.
     sample_weight : array of shape (N,), optional
-    lam, objective, costs, normalize, tol, max_iter, time_limit, progress
-        As for :func:`r2b.debias`; ``objective="agreement"`` and ``costs`` for classes only.
     kernel : {"auto", "triton", "torch"}
         Who walks the rows. The answer is the same.
     device : torch.device or str, optional
@@ -93,6 +76,8 @@ def debias(
         may be larger than its memory.
     batch_rows : int, optional
         Rows of a batch; by default two batches take half of the memory that is free.
+    **options : Options
+        As for :func:`r2b.debias`.
 
     Returns
     -------
@@ -113,8 +98,8 @@ def debias(
     >>> fair.status.value, round(fair.certificate.parity, 6)
     ('solved', 0.1)
     """
-    request = Request(epsilon, bound, target, families, missing, min_group_size, small_groups, absent)
-    settings = Settings(lam, objective, tol, max_iter, time_limit, progress)
+    request, settings = request_and_settings(options, without=_WITHOUT)
+    costs = options.get("costs")
     one_of("kernel", kernel, ("auto", "triton", "torch"))
     labels, giver = tensor_of(y, what="y"), Giver.of(y)
     refuse_dimensions(labels)
@@ -122,7 +107,7 @@ def debias(
     if labels.device.type != "cpu" and labels.device != place:
         raise ParameterError(f"The labels are on {labels.device}, but device is {place}.", remedy="Leave device out.", device=str(place))
     with room_on(place):
-        cells = read_cells(sensitive_features, control_features, place, missing)
+        cells = read_cells(sensitive_features, control_features, place, request.missing)
         refuse_lengths("y", int(labels.shape[0]), "sensitive_features", int(cells.codes.shape[0]))
         refuse_other_index(("y", row_labels(y)), ("sensitive_features", cells.groups.index), ("sample_weight", row_labels(sample_weight)))
         weight = None if sample_weight is None else read_weight(sample_weight, int(labels.shape[0]), place)
@@ -131,7 +116,7 @@ def debias(
         if costs is not None:
             raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=TO_HOST)
         refuse_labels(labels)
-        labels = normalized(labels) if normalize else labels
+        labels = normalized(labels) if options.get("normalize") else labels
         labels = side_by_side(labels)
         return _of_probabilities(labels, cells, weight, giver, request, settings, kernel, batch_rows)
 

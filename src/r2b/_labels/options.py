@@ -1,0 +1,235 @@
+"""The options of a debiasing: their types, defaults and documentation, defined once for every function and class that takes them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, Literal, TypedDict, TypeVar, get_args
+
+from numpy.typing import ArrayLike
+
+from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
+from r2b._constraints.families.request import CHOICES as REQUEST_CHOICES
+from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, Target, is_a, one_of
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data.merge import MergeChoice
+from r2b._solve.oracle.blocks import KernelChoice
+from r2b._solve.solvers import TOLERANCE, Progress
+from r2b.errors import ParameterError
+
+Objective = Literal["distance", "agreement"]
+Taker = TypeVar("Taker", bound=Callable[..., Any])
+
+_SETTINGS_CHOICES = {"merge_rows": MergeChoice, "kernel": KernelChoice, "objective": Objective}
+_LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
+
+
+class Options(TypedDict, total=False):
+    """The options of a debiasing, all of them keyword arguments.
+
+    Parameters
+    ----------
+    epsilon : float, array-like of shape (L,) or mapping
+        How far from equal is accepted, for all classes or one per class (in order, or by class name). A mapping bounds the classes that it
+        names; the others are free, or have the number under the key ``...``. Shares, not percentages: 5 % is 0.05.
+    bound : {"range", "to_overall", "ratio", "target"}
+        What epsilon limits: the largest difference between the means of two groups; the distance of a group's mean from that over all;
+        one minus the ratio of the smallest mean to the largest (0.2 is the four-fifths rule); twice the distance of a group's mean from a
+        given distribution.
+    target : array-like of shape (L,), mapping or "population", optional
+        The distribution for ``bound="target"``; the population's is what the published implementation uses.
+    families : {"crossed", "marginal", "both"} or list
+        Which groups must agree with each other: the crossings of all attributes, the values of each attribute on its own, or both. A list
+        names the columns of each family, such as ``["sex", ["sex", "race"]]``, or holds :class:`r2b.Family` with bounds of their own.
+    missing : {"error", "group", "exclude"}
+        Rows without a value of an attribute: refused, a group of their own, or left out of the families that need the value.
+    min_group_size : int
+        Groups of fewer rows are refused by name, merged or left out.
+    small_groups : {"error", "merge", "exclude"}
+        "merge" puts the small groups of a family together as "other"; "exclude" leaves them out of it. Rows that no family counts keep
+        their labels, and the account says how many they are.
+    absent : {"report", "error"}
+        A group that some value of the control features does not have: listed in ``FairLabels.families.absent``, or refused.
+    lam : float
+        1 is the squared distance to the labels. Smaller values change fewer labels; larger ones flatten every row towards the uniform
+        distribution, fair or not.
+    objective : {"distance", "agreement"}
+        "agreement" changes the fewest class labels there can be: the limit of lam to 0, a linear programme (SciPy's).
+    costs : array-like of shape (L, L), optional
+        What it costs to turn the class of a row (first index) into another (second), instead of 1.
+    normalize : bool
+        Divide rows of probabilities by their sums, on a copy.
+    tol : float
+        Residual, in units of group means, below which the problem is solved.
+    max_iter : int
+        Most steps of the solver.
+    time_limit : float, optional
+        Most seconds.
+    progress : callable, optional
+        Called with a ``Progress`` at every step; returning False stops the run.
+    merge_rows : {"auto", "always", "never"}
+        Whether equal rows of probabilities are merged first. The answer is the same.
+    kernel : {"auto", "numpy", "compiled"}
+        Who walks the rows. The answer is the same.
+    threads : int, optional
+        All cores by default. The answer is the same.
+    """
+
+    epsilon: Epsilon
+    bound: BoundName
+    target: Target | None
+    families: FamilyChoice | Sequence[str | Sequence[str] | Family]
+    missing: MissingValues
+    min_group_size: int
+    small_groups: SmallGroups
+    absent: AbsentGroups
+    lam: float
+    objective: Objective
+    costs: ArrayLike | None
+    normalize: bool
+    tol: float
+    max_iter: int
+    time_limit: float | None
+    progress: Callable[[Progress], object] | None
+    merge_rows: MergeChoice
+    kernel: KernelChoice
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve, whatever is solved. The fields are among :class:`Options`, which documents them."""
+
+    lam: float = 1.0
+    objective: Objective = "distance"
+    tol: float = TOLERANCE
+    max_iter: int = 1000
+    time_limit: float | None = None
+    progress: Callable[[Progress], object] | None = None
+    merge_rows: MergeChoice = "auto"
+    kernel: KernelChoice = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        positive = "Pass a number above 0, or leave it out for the default."
+        whole = "Pass a whole number of at least {}, or leave it out for the default."
+        limit, threads, called = self.time_limit, self.threads, self.progress
+        checks = [
+            ("tol", is_a(Real, self.tol) and 0 < float(self.tol) < math.inf, positive),
+            ("max_iter", is_a(Integral, self.max_iter) and int(self.max_iter) >= 0, whole.format(0)),
+            ("time_limit", limit is None or (is_a(Real, limit) and float(limit) > 0), positive),
+            ("threads", threads is None or (is_a(Integral, threads) and int(threads) >= 1), whole.format(1)),
+            ("lam", is_a(Real, self.lam) and 0 < float(self.lam) < math.inf, _LAM),
+            ("progress", called is None or callable(called), "Pass a function of one argument, which is called at every step."),
+        ]
+        for name, right, remedy in checks:
+            if not right:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}.", remedy=remedy, **{name: getattr(self, name)})
+        for name, choice in _SETTINGS_CHOICES.items():
+            one_of(name, getattr(self, name), get_args(choice))
+
+
+_REQUEST = {each.name: each.default for each in fields(Request) if each.name != "names"}
+_SETTINGS = {each.name: each.default for each in fields(Settings)}
+_KNOWN = _REQUEST | _SETTINGS | {"costs": None, "normalize": False}
+
+DEFAULTS: dict[str, Any] = {name: _KNOWN[name] for name in Options.__annotations__}
+"""The default of every option, in the order in which they are documented."""
+
+_ENTRIES = inspect.cleandoc(Options.__doc__ or "") + "\n"
+
+CHOICES = {name: get_args(choice) for name, choice in (REQUEST_CHOICES | _SETTINGS_CHOICES | {"families": FamilyChoice}).items()}
+"""The words among which an option chooses."""
+
+
+def request_and_settings(options: Mapping[str, Any], *, without: Sequence[str] = ()) -> tuple[Request, Settings]:
+    """Read what is asked of the groups, and how it is solved; ``costs`` and ``normalize`` are left to the caller.
+
+    Parameters
+    ----------
+    options : mapping
+        As in :class:`Options`.
+    without : sequence of str
+        Options that the function at hand does not take.
+
+    Raises
+    ------
+    ParameterError
+        An option that does not exist or is not taken, or a value out of its range.
+
+    Examples
+    --------
+    >>> request, settings = request_and_settings({"epsilon": 0.1, "lam": 0.5})
+    >>> request.epsilon, request.bound, settings.lam, settings.max_iter
+    (0.1, 'range', 0.5, 1000)
+    """
+    refuse_unknown(options, without)
+    request = Request(**{name: options[name] for name in _REQUEST if name in options})
+    return request, Settings(**{name: options[name] for name in _SETTINGS if name in options})
+
+
+def refuse_unknown(options: Mapping[str, Any], without: Sequence[str] = ()) -> None:
+    """Refuse options that do not exist or are not taken, and name the closest that is.
+
+    Examples
+    --------
+    >>> refuse_unknown({"epsilom": 0.1})
+    Traceback (most recent call last):
+    r2b.errors.ParameterError: The option 'epsilom' is not an option of debias. Did you mean 'epsilon'? Choose among epsilon, bound, ...
+    """
+    unknown = next((name for name in options if name not in DEFAULTS or name in without), None)
+    if unknown is None:
+        return
+    from difflib import get_close_matches
+
+    taken = [name for name in DEFAULTS if name not in without]
+    fault = "cannot be chosen here" if unknown in DEFAULTS else "is not an option of debias"
+    close = [] if unknown in DEFAULTS else get_close_matches(unknown, taken, 1)
+    remedy = f"Did you mean {close[0]!r}? " if close else ""
+    raise ParameterError(f"The option {unknown!r} {fault}.", remedy=f"{remedy}Choose among {', '.join(taken)}.", option=unknown)
+
+
+def takes_options(*, without: Sequence[str] = ()) -> Callable[[Taker], Taker]:
+    """Show every option that a function or class takes as ``**options``: in its signature with the default, and in its documentation.
+
+    Parameters
+    ----------
+    without : sequence of str
+        Options that it does not take. Those that are parameters of its own are left as they are.
+
+    Examples
+    --------
+    >>> @takes_options()
+    ... def solve(y, **options):
+    ...     pass
+    >>> inspect.signature(solve).parameters["lam"].default
+    1.0
+    """
+
+    def show(taker: Taker) -> Taker:
+        function: Any = vars(taker)["__init__"] if isinstance(taker, type) else taker
+        own = inspect.signature(function)
+        kept = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        shown = {name: default for name, default in DEFAULTS.items() if name not in without and name not in own.parameters}
+        types = {name: annotation.__forward_arg__ for name, annotation in Options.__annotations__.items()}
+        kind = inspect.Parameter.KEYWORD_ONLY
+        added = [inspect.Parameter(name, kind, default=default, annotation=types[name]) for name, default in shown.items()]
+        function.__signature__ = own.replace(parameters=[*kept, *added])
+        if taker.__doc__ and Options.__doc__:  # neither is there where Python runs without docstrings
+            taker.__doc__ = _with_options(taker.__doc__, list(shown))
+        return taker
+
+    return show
+
+
+def _with_options(text: str, names: Sequence[str]) -> str:
+    """Replace the entry ``**options`` of a docstring by one entry per option."""
+    entries = {found.group(1): found.group() for found in re.finditer(r"^(\w+) : .*\n(?: +.*\n)+", _ENTRIES, re.MULTILINE)}
+    shown = "".join(entries[name] for name in names)
+    pattern = r"^( *)\*\*options.*\n(?:\1 +.*\n)*"
+    return re.sub(pattern, lambda found: textwrap.indent(shown, found.group(1)), text, count=1, flags=re.MULTILINE)
