@@ -39,7 +39,9 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     """
     data = {name: options[name] for name in _DATA if name in options}
     options = {name: value for name, value in options.items() if name not in data}
-    request, settings = request_and_settings(options, without=decided)
+    for name in set(decided) & set(options):
+        raise ParameterError(f"The option {name!r} is what this question answers.", remedy="Leave it out.", option=name)
+    request, settings = request_and_settings(options)
     normalize, costs = options.get("normalize", False), options.get("costs")
     return open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
 
