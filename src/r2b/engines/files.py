@@ -137,8 +137,7 @@ class FileSource(Source):
 
     def reading_numbers(self, choice: ColumnRoles) -> FileSource:
         """Give the same files with the probabilities and weights of text tables read as numbers."""
-        wanted = [*(choice.label if choice.soft else ()), *(() if choice.weight is None else (choice.weight,))]
-        return self._with_numbers(wanted)
+        return self._with_numbers(choice.numbers)
 
     def _with_numbers(self, wanted: Sequence[str]) -> FileSource:
         text = {name for name in wanted if name not in self.keys and self._may_spell(name)}

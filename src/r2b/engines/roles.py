@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from r2b._data import Continuous, Membership
 from r2b._files.table import did_you_mean, listed_names
 from r2b.errors import ParameterError
 
@@ -24,6 +27,10 @@ class ColumnRoles:
     weight : str or None
     key : tuple of str
         Columns that tell rows apart; empty where rows are told apart by their place.
+    continuous : tuple of str
+        Sensitive attributes that are numbers.
+    membership : tuple of (str, tuple of str)
+        Uncertain sensitive attributes: the name of each, and one column of probabilities per group.
     """
 
     label: tuple[str, ...]
@@ -32,17 +39,30 @@ class ColumnRoles:
     control: tuple[str, ...] = ()
     weight: str | None = None
     key: tuple[str, ...] = ()
+    continuous: tuple[str, ...] = ()
+    membership: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Sensitive attributes, then controls."""
+        """Sensitive attributes of categories, then controls."""
         return self.sensitive + self.control
+
+    @property
+    def categorical(self) -> bool:
+        """Whether all attributes are categories."""
+        return not (self.continuous or self.membership)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that hold numbers."""
+        members = [name for _, names in self.membership for name in names]
+        weight = () if self.weight is None else (self.weight,)
+        return (*(self.label if self.soft and not self.listed else ()), *weight, *self.continuous, *members)
 
     @property
     def used(self) -> tuple[str, ...]:
         """Every column that is read for solving, once."""
-        weight = () if self.weight is None else (self.weight,)
-        return tuple(dict.fromkeys([*self.label, *self.attributes, *weight]))
+        return tuple(dict.fromkeys([*self.label, *self.attributes, *self.numbers]))
 
     @property
     def listed(self) -> bool:
@@ -63,10 +83,18 @@ class ColumnRoles:
 
     def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Give the attributes as r2b reads them."""
-        found: dict[str, Any] = {"sensitive_features": {name: columns[name] for name in self.sensitive}}
+        sensitive = {name: columns[name] for name in self.sensitive}
+        sensitive |= {name: Continuous(_numbers(columns[name])) for name in self.continuous}
+        for name, members in self.membership:
+            sensitive[name] = Membership(np.column_stack([_numbers(columns[each]) for each in members]), groups=members)
+        found: dict[str, Any] = {"sensitive_features": sensitive}
         if self.control:
             found["control_features"] = {name: columns[name] for name in self.control}
         return found
+
+
+def _numbers(column: Any) -> Any:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
 def names_of(given: Any, argument: str) -> tuple[str, ...]:

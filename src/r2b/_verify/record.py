@@ -1,0 +1,197 @@
+"""The certificate file beside an output: a saved solution, and under ``file`` what is needed to check it against the table again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+import numpy as np
+
+import r2b
+from r2b._audit.tradeoff import KNOWN_OPTIONS
+from r2b._labels import FairLabels
+from r2b._labels.storage import content_of
+from r2b._verify.rows import fingerprints
+from r2b.engines.relabel import Form
+from r2b.engines.roles import ColumnRoles
+from r2b.errors import FileFormatError
+
+__all__ = ["Record", "beside", "fingerprints", "read_record"]
+
+SUFFIX = ".r2b.json"
+VERSION = 1
+_LISTS = ("label", "sensitive", "control", "key", "continuous")
+_BY_CLASS = ("epsilon", "target")
+
+
+def beside(output: str) -> str:
+    """Name the certificate of an output, which may be a folder.
+
+    Examples
+    --------
+    >>> beside("fair.csv"), beside("fair/")
+    ('fair.csv.r2b.json', 'fair.r2b.json')
+    """
+    return f"{output.rstrip('/' + os.sep) or output}{SUFFIX}"
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """How an output was made.
+
+    Attributes
+    ----------
+    columns : ColumnRoles
+        Its ``key`` names the columns that the draw of a row followed from.
+    na : tuple of str
+        Text that means missing, in formats that know only text.
+    options : dict
+        Of ``r2b.debias``; costs stand in the solution itself.
+    form : str
+    new : tuple of str
+        Names of the new columns.
+    random_state : int
+    reading : dict
+        Format, encoding and delimiter of the output.
+    fingerprints : dict of str to str
+        Of the data and of the new columns, as :func:`fingerprints` gives them.
+    n_rows : int
+        Of the data.
+    command : str
+        How it was asked for.
+    realised : dict or None
+        Parity of the labels as they stand, for one class per row; other forms have that of the certificate.
+    """
+
+    columns: ColumnRoles
+    na: tuple[str, ...]
+    options: dict[str, Any]
+    form: Form
+    new: tuple[str, ...]
+    random_state: int
+    reading: dict[str, str | None]
+    fingerprints: dict[str, str]
+    n_rows: int
+    command: str = ""
+    realised: dict[str, Any] | None = None
+
+    def encoded(self, fair: FairLabels) -> bytes:
+        """Give the file: everything that ``FairLabels.save`` writes, and this record."""
+        content = {**content_of(fair), "file": {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}}
+        # Bytes of a file's name that are no text become escapes, which JSON reads back as they were.
+        return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "backslashreplace")
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the record as plain values that strict JSON can hold."""
+        columns = {**asdict(self.columns), "membership": dict(self.columns.membership)}
+        options = {name: _plain(value) for name, value in self.options.items()}
+        stored = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain: dict[str, Any] = json.loads(json.dumps({**stored, "columns": columns, "options": options}, allow_nan=False))
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    """Write an option: numbers by class as pairs, since the names of classes need not be text, and infinity as text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return [[_plain(name), _plain(number)] for name, number in value.items()]
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(each) for each in value]
+    known = isinstance(value, (str, int, NoneType)) or (isinstance(value, float) and math.isfinite(value))
+    return value if known else str(value)
+
+
+def _options_of(stored: Any) -> dict[str, Any]:
+    if not isinstance(stored, dict) or not set(stored) <= {*KNOWN_OPTIONS}:
+        raise ValueError(f"options is {stored!r}")
+    found = dict(stored)
+    for name in _BY_CLASS:
+        value = found.get(name)
+        if isinstance(value, list):
+            found[name] = {each: float(number) for each, number in value}
+        elif value == "inf":
+            found[name] = math.inf
+    return found
+
+
+def read_record(path: str) -> tuple[FairLabels, Record]:
+    """Read a certificate file.
+
+    Raises
+    ------
+    FileFormatError
+        It is not one, or damaged.
+    """
+    fair = r2b.load(path)
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    stored = content.pop("file", None)
+    if not isinstance(stored, dict):
+        raise FileFormatError(
+            f"{path} does not say how the labels were made.", remedy="Pass the file that r2b debias wrote beside its output.", path=path
+        )
+    try:
+        record = _record_of(stored, len(fair.classes))
+        # What is read must be all that is there: no number that is taken for another, no name that is passed over.
+        _refuse_other(content, content_of(fair))
+        _refuse_other({name: value for name, value in stored.items() if name not in ("version", "r2b")}, record.to_json())
+        return fair, record
+    except (LookupError, TypeError, ValueError, AttributeError) as cause:
+        raise FileFormatError(
+            f"{path} cannot be followed: {type(cause).__name__} ({cause}).",
+            remedy="Pass the file that r2b debias wrote beside its output, as it wrote it.",
+            path=path,
+            damaged=True,
+        ) from cause
+
+
+def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
+    """Refuse what is not spelled as it would be written."""
+    for name in {**said, **read}:
+        written = [json.dumps(each.get(name), sort_keys=True) for each in (said, read)]
+        if written[0] != written[1] or (name in said) != (name in read):
+            raise ValueError(f"{name} is not as it would be written")
+
+
+def _record_of(stored: dict[str, Any], n_classes: int) -> Record:
+    """Read a record; every field is looked at, since anyone may have written it."""
+    columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
+    reading, marks = stored["reading"], stored["fingerprints"]
+    sound = {
+        "version": stored["version"] == VERSION,
+        "form": stored["form"] in get_args(Form),
+        "new": len(new) == {"soft": n_classes, "expand": 3}.get(stored["form"], 1) == len(set(new)),
+        "n_rows": type(stored["n_rows"]) is int and 0 < stored["n_rows"] < 2**63,
+        "random_state": type(stored["random_state"]) is int and 0 <= stored["random_state"] < 2**63,
+        "fingerprints": isinstance(marks, dict) and all(isinstance(marks[part], str) for part in ("data", "labels")),
+        "reading": isinstance(reading, dict)
+        and all(isinstance(reading[part], str) for part in ("format", "encoding"))
+        and isinstance(reading["delimiter"], (str, NoneType)),
+        "command": isinstance(stored["command"], str),
+        "realised": isinstance(stored["realised"], (dict, NoneType)),
+    }
+    wrong = next((name for name, fine in sound.items() if not fine), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is {stored[wrong]!r}")
+    read = {"columns": columns, "new": new, "na": _texts_of("na", stored["na"]), "options": _options_of(stored["options"])}
+    return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
+
+
+def _columns_of(stored: Any) -> ColumnRoles:
+    lists = {name: _texts_of(name, stored[name]) for name in _LISTS}
+    membership = tuple((name, _texts_of(name, columns)) for name, columns in stored["membership"].items())
+    if type(stored["soft"]) is not bool or not isinstance(stored["weight"], (str, NoneType)) or not lists["label"]:
+        raise ValueError(f"columns is {stored!r}")
+    return ColumnRoles(**lists, soft=stored["soft"], weight=stored["weight"], membership=membership)
+
+
+def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
+    if not isinstance(stored, list) or not all(isinstance(each, str) for each in stored):
+        raise ValueError(f"{name} is {stored!r}")
+    return tuple(stored)
