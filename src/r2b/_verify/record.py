@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
-import numpy as np
-
 import r2b
 from r2b._audit.tradeoff import KNOWN_OPTIONS
+from r2b._data.objects import json_value
 from r2b._labels import FairLabels
 from r2b._labels.storage import content_of
 from r2b._verify.rows import fingerprints
@@ -89,23 +87,10 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Give the record as plain values that strict JSON can hold."""
-        columns = {**asdict(self.columns), "membership": dict(self.columns.membership)}
-        options = {name: _plain(value) for name, value in self.options.items()}
-        stored = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        plain: dict[str, Any] = json.loads(json.dumps({**stored, "columns": columns, "options": options}, allow_nan=False))
+        # The names of classes need not be text, so that numbers by class are pairs.
+        options = {name: list(value.items()) if isinstance(value, dict) else value for name, value in self.options.items()}
+        plain: dict[str, Any] = json_value({name: getattr(self, name) for name in self.__dataclass_fields__} | {"options": options})
         return plain
-
-
-def _plain(value: Any) -> Any:
-    """Write an option: numbers by class as pairs, since the names of classes need not be text, and infinity as text."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, Mapping):
-        return [[_plain(name), _plain(number)] for name, number in value.items()]
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(each) for each in value]
-    known = isinstance(value, (str, int, NoneType)) or (isinstance(value, float) and math.isfinite(value))
-    return value if known else str(value)
 
 
 def _options_of(stored: Any) -> dict[str, Any]:
@@ -185,7 +170,7 @@ def _record_of(stored: dict[str, Any], n_classes: int) -> Record:
 
 def _columns_of(stored: Any) -> ColumnRoles:
     lists = {name: _texts_of(name, stored[name]) for name in _LISTS}
-    membership = tuple((name, _texts_of(name, columns)) for name, columns in stored["membership"].items())
+    membership = tuple((str(name), _texts_of(name, columns)) for name, columns in stored["membership"])
     if type(stored["soft"]) is not bool or not isinstance(stored["weight"], (str, NoneType)) or not lists["label"]:
         raise ValueError(f"columns is {stored!r}")
     return ColumnRoles(**lists, soft=stored["soft"], weight=stored["weight"], membership=membership)
