@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b._constraints.parity.constraint import centred, within_reach
+from r2b._constraints.parity import RangeBound, TargetBound
 from r2b._solve.oracle.plain import project
 
 
@@ -37,7 +37,7 @@ def test_prices_moved_at_no_cost_come_back(n_groups, epsilon, seed):
         if support(moved, epsilon, share) > support(fair.prices, epsilon, share) + 1e-15:
             continue
         moved_at_all += 1
-        back = centred(moved, np.full(fair.prices.shape[1], epsilon), share)
+        back = RangeBound(np.full(fair.prices.shape[1], epsilon)).canonical(moved, share, 2.0)
         np.testing.assert_allclose(back, fair.prices, atol=1e-10)
     assert moved_at_all or epsilon > 0
 
@@ -52,14 +52,15 @@ def test_at_epsilon_zero_every_group_is_centred(n_groups):
 
 def test_a_class_that_is_free_keeps_a_price_of_zero():
     prices = np.array([[0.2, 0.0], [-0.2, 0.0]])
-    np.testing.assert_array_equal(centred(prices, np.array([0.0, np.inf]), np.array([0.5, 0.5])), prices)
+    bound = RangeBound(np.array([0.0, np.inf]))
+    np.testing.assert_array_equal(bound.canonical(prices, np.array([0.5, 0.5]), 2.0), prices)
 
 
 def test_no_move_raises_what_is_paid():
     for seed in range(20):
         fair = solved(5, 0.02, seed)
         prices = fair.prices + 0.0
-        again = centred(prices, np.full(5, 0.02), fair.families.share)
+        again = RangeBound(np.full(5, 0.02)).canonical(prices, fair.families.share, 2.0)
         assert support(again, 0.02, fair.families.share) <= support(prices, 0.02, fair.families.share) + 1e-14
 
 
@@ -69,7 +70,7 @@ def test_prices_that_no_row_can_pay_are_lowered_without_a_label_changing(lam: fl
     rng = np.random.default_rng(5)
     prices = rng.normal(size=(1, 5)) - (0.0 if epsilon else 1e5)
     prices[0, 2] = 1e6
-    lowered = within_reach(prices, np.full(5, epsilon), 1.0 + lam)
+    lowered = TargetBound(np.full(5, epsilon), np.full(5, 0.2)).canonical(prices, np.ones(1), 1.0 + lam)
     assert np.abs(lowered).max() < 10
     rows = np.vstack([np.eye(5), rng.dirichlet(np.ones(5), 50)])
     before, after = (project((rows - each) / lam) for each in (prices, lowered))

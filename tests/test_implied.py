@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import r2b
 from r2b._audit.tradeoff import task_of
 from r2b._constraints.parity import OverallBound, RangeBound, RatioBound, TargetBound, without_implied
-from r2b._constraints.parity.implied import _tighter
+from r2b._constraints.parity.constraint import _tighter
 
 BOUNDS = {"range": RangeBound, "to_overall": OverallBound, "ratio": RatioBound}
 

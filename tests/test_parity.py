@@ -68,7 +68,7 @@ def test_the_face_and_the_balance(n_groups, n_classes, epsilon, tied, seed):
     bound = RangeBound.of(epsilon, n_classes)
     found = bound.project(means, weight)
     assert np.array_equal(found.means[~found.clipped], means[~found.clipped])
-    assert (bound.violation(found.means) <= 1e-15).all()
+    assert (bound.violation(found.means, weight) <= 1e-15).all()
     # What is cut off above equals what is filled up below, in weight: the mean over all groups stays.
     assert np.abs(weight @ (found.means - means)).max() <= 1e-14 * weight.sum()
     # An exact projection is idempotent.
@@ -100,7 +100,7 @@ def test_violation_is_what_lies_above_epsilon():
     x, groups = np.array([[1.0, 0.0], [0.5, 0.5], [0.2, 0.8]]), np.array([0, 0, 1])
     means = group_means(x, groups, np.ones(3))
     assert parity_of(x, groups).tolist() == pytest.approx([0.55, 0.55])
-    assert RangeBound.of([0.05, 0.6], 2).violation(means).tolist() == pytest.approx([0.5, 0.0])
+    assert RangeBound.of([0.05, 0.6], 2).violation(means, np.ones(len(means))).tolist() == pytest.approx([0.5, 0.0])
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, np.array([0.0, 0.3, 1.0])])

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families.fitted import Families, Moments
 from r2b._constraints.parity import TargetBound
@@ -133,7 +132,7 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         names = [plain_value(name) for name in families.names[member.groups]]
         if len(names) == 1 and not isinstance(member.bound, TargetBound):
             alone.append((member.name, names[0]))
-        rows = groups.counts if families.by_cell else _rows_of(counting.design(groups), groups)
+        rows = groups.counts if families.by_cell else groups.counts @ counting.design(groups)
         small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]
     if alone:
         listed = _listed(f"{written(group)!r}" for _, group in alone)
@@ -146,10 +145,6 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {listed}."
         remedy = f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
         yield Doubt("small groups", families.members[0].name, tuple(name for _, name in small), problem, remedy)
-
-
-def _rows_of(design: NDArray[np.float64], groups: Groups) -> NDArray[np.float64]:
-    return np.asarray(groups.counts @ design, dtype=np.float64)
 
 
 def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:

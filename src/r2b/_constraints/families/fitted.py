@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,26 +36,6 @@ class Absent:
     family: str
     stratum: str
     group: str
-
-
-class Counting(Protocol):
-    """How one family counts cells."""
-
-    def design(self, cells: Layout) -> Floats:
-        """Give the part of each cell in each group of the family, of shape (n_cells, n_groups)."""
-        ...
-
-    def shifts(self, cells: Layout, prices: Floats) -> Floats:
-        """Give what the prices of the family's groups add up to for each cell."""
-        ...
-
-    def counted(self, cells: Layout) -> NDArray[np.bool_]:
-        """Tell which cells the family counts."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +71,36 @@ def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Crossings:
+class Counting(ABC):
+    """How one family counts cells.
+
+    Attributes
+    ----------
+    stratum : Stratum
+        The cells that it looks at.
+    """
+
+    stratum: Stratum
+
+    @abstractmethod
+    def design(self, cells: Layout) -> Floats:
+        """Give the part of each cell in each group of the family, of shape (n_cells, n_groups)."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values."""
+
+    def shifts(self, cells: Layout, prices: Floats) -> Floats:
+        """Give what the prices of the family's groups add up to for each cell."""
+        return np.asarray(self.design(cells) @ prices)
+
+    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+        """Tell which cells the family counts."""
+        return self.stratum.of(cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Crossings(Counting):
     """A family of groups: the crossings of some columns, each in one group or, where values are missing, in none.
 
     Attributes
@@ -100,13 +110,11 @@ class Crossings:
     place : dict
         Codes of the columns to the number of the group; -1 for rows left out.
     n_groups : int
-    stratum : Stratum
     """
 
     columns: Key
     place: dict[Key, int]
     n_groups: int
-    stratum: Stratum
 
     def design(self, cells: Layout) -> Floats:
         """Give the part of each cell in each group: 1 or 0."""
@@ -157,17 +165,15 @@ def _refuse_unseen(cells: Layout, unseen: NDArray[np.bool_]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Counting):
     """A family of uncertain groups: each cell counts by its probability of belonging.
 
     Attributes
     ----------
     column : int
-    stratum : Stratum
     """
 
     column: int
-    stratum: Stratum
 
     def design(self, cells: Layout) -> Floats:
         """Give the part of each cell in each group: its probability."""
@@ -180,33 +186,23 @@ class Mixture:
         inside = self.stratum.of(cells)
         return np.asarray(matrix if inside.all() else matrix * inside[:, None], dtype=np.float64)
 
-    def counted(self, cells: Layout) -> NDArray[np.bool_]:
-        """Tell which cells are in the stratum."""
-        return self.stratum.of(cells)
-
-    def shifts(self, cells: Layout, prices: Floats) -> Floats:
-        """Give the prices that each cell expects."""
-        return np.asarray(self.design(cells) @ prices)
-
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""
         return {"kind": "mixture", "column": self.column, **self.stratum.to_json()}
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Counting):
     """A family of moments: each cell counts by the basis functions of a continuous attribute.
 
     Attributes
     ----------
     column : int
     basis : Basis
-    stratum : Stratum
     """
 
     column: int
     basis: Basis
-    stratum: Stratum
 
     def design(self, cells: Layout) -> Floats:
         """Give the basis functions at the value of each cell; 0 where it is missing."""
@@ -219,10 +215,6 @@ class Moments:
     def counted(self, cells: Layout) -> NDArray[np.bool_]:
         """Tell which cells are in the stratum and have a value."""
         return self.stratum.of(cells) & (cells.table[:, self.column] < len(cells.vocabularies[self.column].values))
-
-    def shifts(self, cells: Layout, prices: Floats) -> Floats:
-        """Give what the moments' prices add up to for each cell."""
-        return np.asarray(self.design(cells) @ prices)
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""
@@ -269,7 +261,7 @@ class Families:
     def of_cells(cls, cells: Layout, name: str, bound: Bound, share: Floats) -> Families:
         """Give the one family whose groups are the cells themselves."""
         place = {tuple(row): cell for cell, row in enumerate(cells.table.tolist())}
-        counting = Crossings(tuple(range(len(cells.columns))), place, len(place), Stratum())
+        counting = Crossings(Stratum(), tuple(range(len(cells.columns))), place, len(place))
         return cls((Member(name, slice(0, len(place)), bound),), (counting,), cells.names, share, by_cell=True)
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
@@ -341,7 +333,7 @@ class Families:
             raise ValueError(f"{ends[-1]} groups, but {share.shape} shares and {own.shape} names")
         return cls(
             members,
-            tuple(counting_from_json(family) for family in stored["families"]),
+            tuple(_counting_from_json(family) for family in stored["families"]),
             own,
             share,
             tuple(_stratum_from_json(stratum) for stratum in stored["strata"]),
@@ -370,22 +362,15 @@ def _bound_from_json(stored: dict[str, Any]) -> Bound:
     return shapes[stored["kind"]](epsilon)
 
 
-def counting_from_json(stored: dict[str, Any]) -> Counting:
-    """Restore how a family counts cells from ``to_json``.
-
-    Raises
-    ------
-    LookupError, TypeError, ValueError
-        The dictionary is not of a family.
-    """
+def _counting_from_json(stored: dict[str, Any]) -> Counting:
     stratum = _stratum_from_json(stored)
     if stored["kind"] == "crossings":
         place = {_key(key): int(group) for key, group in stored["place"]}
-        return Crossings(_key(stored["columns"]), place, int(stored["n_groups"]), stratum)
+        return Crossings(stratum, _key(stored["columns"]), place, int(stored["n_groups"]))
     if stored["kind"] == "mixture":
-        return Mixture(int(stored["column"]), stratum)
+        return Mixture(stratum, int(stored["column"]))
     if stored["kind"] == "moments":
-        return Moments(int(stored["column"]), Basis.from_json(stored["basis"]), stratum)
+        return Moments(stratum, int(stored["column"]), Basis.from_json(stored["basis"]))
     raise ValueError(f"a family of kind {stored['kind']!r}")
 
 

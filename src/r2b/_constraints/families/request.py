@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Literal, cast, get_args
 
@@ -118,7 +118,7 @@ def one_of(name: str, value: object, options: Sequence[str]) -> None:
 
 
 def families_of(request: Request, groups: Groups) -> list[Family]:
-    """Spell out which families of columns are asked for, in the order of the table's columns.
+    """Spell out which families of columns are asked for, in the order of the table's columns, with what they leave open filled in.
 
     Continuous and uncertain attributes cannot be crossed with others: each makes a family of its own.
 
@@ -127,6 +127,18 @@ def families_of(request: Request, groups: Groups) -> list[Family]:
     ParameterError
         A column that is not there, is named twice, or cannot be crossed.
     """
+    return [
+        replace(
+            family,
+            epsilon=request.epsilon if family.epsilon is None else family.epsilon,
+            bound=family.bound or request.bound,
+            target=request.target if family.target is None else family.target,
+        )
+        for family in _families_of(request, groups)
+    ]
+
+
+def _families_of(request: Request, groups: Groups) -> list[Family]:
     sensitive = groups.columns[: len(groups.columns) - groups.n_control]
     kinds = dict(zip(groups.columns, groups.kinds, strict=True))
     categorical = [name for name in sensitive if kinds[name] == "categorical"]
@@ -211,41 +223,39 @@ LARGEST: dict[BoundName, float] = {"range": 1.0, "to_overall": 1.0, "ratio": 1.0
 _SUM_ROUNDING = 1e-9  # of a target's sum: means add up to 1 exactly, and a bound of 0 could not be met otherwise
 
 
-def bound_of(family: Family, request: Request, n_classes: int, population: Callable[[], Floats], name: str) -> Bound:
+def bound_of(family: Family, n_classes: int, names: Sequence[object], population: Callable[[], Floats], name: str) -> Bound:
     """Build the bound of one family.
 
     Parameters
     ----------
     family : Family
-    request : Request
-        For what the family leaves open.
+        With nothing left open.
     n_classes : int
+    names : sequence
+        Of the classes.
     population : callable
         Gives the mean label of the rows that the family counts, of shape (n_classes,); not every bound asks for it.
     name : str
         Of the family; for errors.
     """
-    names = request.names
-    kind: BoundName = request.bound if family.bound is None else family.bound
-    asked = request.epsilon if family.epsilon is None else family.epsilon
-    epsilon = epsilon_per_class(asked, n_classes, names, largest=LARGEST[kind])
-    if kind == "range":
+    assert family.bound is not None and family.epsilon is not None
+    epsilon = epsilon_per_class(family.epsilon, n_classes, names, largest=LARGEST[family.bound])
+    if family.bound == "range":
         return RangeBound(epsilon)
-    if kind == "to_overall":
+    if family.bound == "to_overall":
         return OverallBound(epsilon)
-    if kind == "ratio":
+    if family.bound == "ratio":
         return _ratio(epsilon, population(), names, name)
-    wanted = request.target if family.target is None else family.target
-    if wanted is None:
+    if family.target is None:
         raise ParameterError(
             f"The bound of the family {name!r} is 'target', but no target is given.",
             remedy="Pass target='population', or one share per class that add up to 1.",
             family=name,
         )
-    return TargetBound(epsilon, _target(wanted, population(), names))
+    return TargetBound(epsilon, _target(family.target, population(), names))
 
 
-def moment_bound_of(family: Family, request: Request, n_classes: int, name: str) -> Bound:
+def moment_bound_of(family: Family, n_classes: int, names: Sequence[object]) -> Bound:
     """Build the bound of a continuous attribute, which limits moments whatever the groups' bound is.
 
     Raises
@@ -253,22 +263,26 @@ def moment_bound_of(family: Family, request: Request, n_classes: int, name: str)
     ParameterError
         A shape that means nothing without groups.
     """
-    kind = request.bound if family.bound is None else family.bound
-    if kind in ("ratio", "target"):
+    (name,) = family.names
+    assert family.epsilon is not None
+    if family.bound in ("ratio", "target"):
         raise ParameterError(
-            f"The bound {kind!r} compares groups, and {name!r} is continuous and has none.",
+            f"The bound {family.bound!r} compares groups, and {name!r} is continuous and has none.",
             remedy=f"Give it a family of its own with another bound: Family({name!r}, bound='range').",
             family=name,
-            bound=kind,
+            bound=family.bound,
         )
-    epsilon = epsilon_per_class(request.epsilon if family.epsilon is None else family.epsilon, n_classes, request.names, largest=1.0)
-    return MomentBound(epsilon, np.zeros(n_classes))
+    return MomentBound(epsilon_per_class(family.epsilon, n_classes, names, largest=1.0), np.zeros(n_classes))
+
+
+def _class_name(names: Sequence[object], places: NDArray[np.intp]) -> object:
+    return names[places[0]] if len(names) else int(places[0])
 
 
 def _ratio(epsilon: Floats, population: Floats, names: Sequence[object], name: str) -> RatioBound:
     empty = np.flatnonzero((population <= 0) & (epsilon < 1))
     if len(empty):
-        label = names[empty[0]] if len(names) else int(empty[0])
+        label = _class_name(names, empty)
         raise ParameterError(
             f"The class {label!r} is empty in the family {name!r}, so it has no ratio between groups.",
             remedy="Leave the class out of the labels, or free it with an epsilon of 1 for this class.",
@@ -279,11 +293,7 @@ def _ratio(epsilon: Floats, population: Floats, names: Sequence[object], name: s
 
 
 def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floats:
-    if isinstance(wanted, str):
-        if wanted != "population":
-            raise ParameterError(
-                f"target is {wanted!r}.", remedy="Pass 'population', or one share per class that add up to 1.", target=wanted
-            )
+    if isinstance(wanted, str) and wanted == "population":
         return population
     wanted = labelled(wanted)
     if np.ndim(cast("Floats", wanted)) == 0 and not hasattr(wanted, "keys"):
@@ -291,7 +301,7 @@ def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floa
     target = numbers_per_class("target", wanted, len(population), names)
     wrong = np.flatnonzero(~((target >= 0) & (target <= 1)))
     if len(wrong):
-        label = names[wrong[0]] if len(names) else int(wrong[0])
+        label = _class_name(names, wrong)
         raise ParameterError(
             f"The target of class {label!r} is {target[wrong[0]]}, which is not a share.",
             remedy="Pass numbers between 0 and 1 that add up to 1.",
@@ -320,7 +330,7 @@ def refuse_contradiction(bounds: list[tuple[str, TargetBound]], names: Sequence[
     high = np.min([bound.target + bound.reach for _, bound in bounds], axis=0)
     apart = np.flatnonzero(low > high + _SUM_ROUNDING)
     if len(apart):
-        label = names[apart[0]] if len(names) else int(apart[0])
+        label = _class_name(names, apart)
         raise ParameterError(
             f"The targets of {' and '.join(repr(name) for name, _ in bounds)} contradict each other for class {label!r}: "
             f"one asks for at least {low[apart[0]]:.6g}, another for at most {high[apart[0]]:.6g}.",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from r2b._constraints.families.request import Family, Request, bound_of, familie
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
 from r2b._data.basis import fit_basis
 from r2b._data.groups import Groups
+from r2b._data.merge import Rows
 from r2b._data.mixtures import Mixtures
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
 
@@ -21,44 +21,6 @@ Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OTHER = "other"
-
-
-class LabelMeans(Protocol):
-    """What is asked about the labels that came in while families are settled."""
-
-    @property
-    def n_classes(self) -> int:
-        """The number of classes."""
-        ...
-
-    def mean(self, part: Floats) -> Floats:
-        """Give the mean label where so much of each cell counts, of shape (n_classes,)."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class CellMeans:
-    """The same from a table of the cells' means.
-
-    Attributes
-    ----------
-    weight : ndarray of shape (n_cells,)
-    means : ndarray of shape (n_cells, n_classes)
-    """
-
-    weight: Floats
-    means: Floats
-
-    @property
-    def n_classes(self) -> int:
-        """The number of classes."""
-        return int(self.means.shape[1])
-
-    def mean(self, part: Floats) -> Floats:
-        """Give the mean label where so much of each cell counts."""
-        covered = self.weight * part
-        mean: Floats = covered @ self.means / covered.sum()
-        return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,27 +42,35 @@ class _Builder:
     request: Request
     groups: Groups
     cell_share: Floats
-    labels: LabelMeans
+    labels: Floats | Rows
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
     @property
-    def control(self) -> list[int]:
-        """Places of the control columns."""
-        return list(range(len(self.groups.columns) - self.groups.n_control, len(self.groups.columns)))
+    def n_classes(self) -> int:
+        """The number of classes."""
+        return self.labels.n_classes if isinstance(self.labels, Rows) else self.labels.shape[1]
 
-    def strata(self) -> list[Stratum]:
-        """Give the strata of the control features; those of a missing value are left out on request."""
-        if not self.control:
-            return [Stratum()]
-        return [stratum for stratum in self._known_strata() if not self._left_out(stratum.columns, stratum.codes)]
+    def mean(self, part: Floats) -> Floats:
+        """Give the mean of the labels that came in, where so much of each cell counts."""
+        if isinstance(self.labels, Rows):
+            return self.labels.mean(part)
+        covered = self.cell_share * part
+        mean: Floats = covered @ self.labels / covered.sum()
+        return mean
 
-    def _left_out(self, columns: Key, codes: Key) -> bool:
+    def strata(self) -> tuple[Stratum, ...]:
+        """Give the strata of the control features, those of a missing value among them."""
+        control = tuple(range(len(self.groups.columns) - self.groups.n_control, len(self.groups.columns)))
+        return tuple(Stratum(control, codes) for codes in crossings_of(self.groups, control)[1]) if control else (Stratum(),)
+
+    def left_out(self, columns: Key, codes: Key) -> bool:
+        """Tell whether a crossing has a missing value, and such rows are to be left out."""
         missing = self.groups.missing_codes
         return self.request.missing == "exclude" and any(missing[column] == code for column, code in zip(columns, codes, strict=True))
 
-    def spoken(self, columns: Sequence[int], codes: Key) -> str:
-        """Say which values a crossing has."""
+    def name_of(self, columns: Key, codes: Key) -> str:
+        """Name a crossing by its values."""
         values = [self.groups.value_name(column, code) for column, code in zip(columns, codes, strict=True)]
         names = [self.groups.columns[column] for column in columns]
         return ", ".join(f"{name}={value}" if name else str(value) for name, value in zip(names, values, strict=True))
@@ -108,13 +78,13 @@ class _Builder:
     def build(self, family: Family, stratum: Stratum) -> _Built | None:
         """Settle one family in one stratum; None where it has nothing to agree with."""
         columns = tuple(self.groups.columns.index(name) for name in family.names)
-        where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
+        where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
         name = _named(family) + where
         kind = self.groups.kinds[columns[0]]
         if kind == "continuous":
             return self._moments(family, columns[0], stratum, where)
         if kind == "membership":
-            counting: Counting = Mixture(columns[0], stratum)
+            counting: Counting = Mixture(stratum, columns[0])
             names: list[Any] = [f"{group}{where}" for group in self._uncertain(columns[0])]
             self._refuse_small_mixture(counting, names, name)
         else:
@@ -125,7 +95,7 @@ class _Builder:
         design = counting.design(self.groups)
         share = self.cell_share @ design
         self._refuse_weightless(share, design, names)
-        bound = bound_of(family, self.request, self.labels.n_classes, lambda: self.labels.mean(design.sum(axis=1)), name)
+        bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(design.sum(axis=1)), name)
         return _Built(name, counting, names, design, share, bound)
 
     def _uncertain(self, column: int) -> list[str]:
@@ -140,8 +110,7 @@ class _Builder:
         inside = stratum.of(self.groups) & (codes < len(values))
         weight = np.bincount(codes[inside], self.cell_share[inside], minlength=len(values))
         if stratum.columns and (weight > 0).sum() < 2:
-            # Like a stratum with one group: there is nothing to compare.
-            self._note(stratum, [Absent(_named(family), self.spoken(stratum.columns, stratum.codes), "a second value")])
+            self._note_absent(family, stratum, ["a second value"])  # like a stratum with one group: there is nothing to compare
             return None
         settings = self.groups.settings[column]
         assert settings is not None
@@ -152,114 +121,107 @@ class _Builder:
                 raise
             problem = f"In the stratum {where.removeprefix(' | ')!r}: {error.problem}"
             raise type(error)(problem, remedy=error.remedy, **error.facts) from error
-        counting = Moments(column, basis, stratum)
+        counting = Moments(stratum, column, basis)
         # Moments are means over the rows of the stratum: the design carries its weight, the share is its own.
         share = np.full(basis.n_functions, float(weight.sum()))
         names = [f"{each}{where}" for each in basis.names]
-        bound = moment_bound_of(family, self.request, self.labels.n_classes, family.names[0])
+        bound = moment_bound_of(family, self.n_classes, self.request.names)
         return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound)
 
     def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
         codes, everyone = crossings_of(self.groups, columns)
         here = {everyone[code] for code in np.unique(codes[stratum.of(self.groups)]).tolist()}
-        counted = [key for key in everyone if key in here and not self._left_out(columns, key)]
+        known = [key for key in everyone if not self.left_out(columns, key)]
+        counted = [key for key in known if key in here]
+        fewest = 2 if stratum.columns and family.bound != "target" else 1  # groups of a stratum, to have something to agree with
         if stratum.columns:
-            self._note_absent(family, columns, stratum, [key for key in everyone if key not in here and not self._left_out(columns, key)])
-            bound = self.request.bound if family.bound is None else family.bound
-            if len(counted) < 2 and bound != "target":
-                return None
+            self._note_absent(family, stratum, [self.name_of(columns, key) for key in known if key not in here])
+        if fewest == 2 and len(counted) < fewest:
+            return None
         if not counted:
             raise InputError(
                 f"Every row of the family {name!r} is left out because its value is missing.",
                 remedy="Pass missing='group', or another column.",
                 family=name,
             )
-        names: list[Any] = [self.spoken(columns, key) for key in counted]
         place = {key: number for number, key in enumerate(counted)}
-        place.update({key: -1 for key in here if self._left_out(columns, key)})
-        place, names = self._without_small(place, names, Crossings(columns, place, len(names), stratum), name)
-        if not names or (stratum.columns and len(names) < 2 and (family.bound or self.request.bound) != "target"):
+        place |= dict.fromkeys(here - place.keys(), -1)
+        crossings, names = self._without_small(Crossings(stratum, columns, place, len(counted)), counted, name)
+        if len(names) < fewest:
             return None  # what is left of the stratum has nothing to agree with
-        return Crossings(columns, place, len(names), stratum), [f"{each}{where}" for each in names] if where else names
+        return crossings, [f"{each}{where}" for each in names] if where else names
 
-    def _note_absent(self, family: Family, columns: Key, stratum: Stratum, keys: list[Key]) -> None:
-        where = self.spoken(stratum.columns, stratum.codes)
-        self._note(stratum, [Absent(_named(family), where, self.spoken(columns, key)) for key in keys])
-
-    def _note(self, stratum: Stratum, found: list[Absent]) -> None:
-        where = self.spoken(stratum.columns, stratum.codes)
-        if found and self.request.absent == "error":
+    def _note_absent(self, family: Family, stratum: Stratum, groups: list[str]) -> None:
+        where = self.name_of(stratum.columns, stratum.codes)
+        if groups and self.request.absent == "error":
             raise InputError(
-                f"The stratum {where!r} has no rows of the group {found[0].group!r}.",
+                f"The stratum {where!r} has no rows of the group {groups[0]!r}.",
                 remedy="Merge strata, or pass absent='report' to leave such groups out of their stratum and list them.",
                 stratum=where,
-                group=found[0].group,
-                absent=[each.group for each in found],
+                group=groups[0],
+                absent=groups,
             )
-        self.absent += found
+        self.absent += [Absent(_named(family), where, group) for group in groups]
 
-    def _without_small(self, place: dict[Key, int], names: list[Any], crossings: Crossings, name: str) -> tuple[dict[Key, int], list[Any]]:
+    def _without_small(self, crossings: Crossings, keys: list[Key], name: str) -> tuple[Crossings, list[Any]]:
+        """Put small groups of a family together, or leave them out as rows without a value are; give the names of the groups as well."""
+        names: list[Any] = [self.name_of(crossings.columns, key) for key in keys]
         fewest = int(self.request.min_group_size)
-        if fewest <= 0:
-            return place, names
-        counts = self.groups.counts @ crossings.design(self.groups)
-        small = np.flatnonzero(counts < fewest)
-        if not len(small):
-            return place, names
+        counts = self.groups.counts @ crossings.design(self.groups) if fewest > 0 else np.full(len(names), np.inf)
+        small = np.flatnonzero(counts < fewest).tolist()
+        if not small:
+            return crossings, names
+        kept = [group for group in range(len(names)) if counts[group] >= fewest]
+        new = {group: number for number, group in enumerate(kept)}
+        named = [names[group] for group in kept]
+        if self.request.small_groups == "exclude":
+            self._exclude(crossings.stratum, [names[group] for group in small], kept, name)
+        else:
+            named.append(self._merged(crossings.columns, names, counts, small, name))
+            new |= dict.fromkeys(small, len(kept))
+        place = {key: new.get(group, -1) for key, group in crossings.place.items()}
+        return Crossings(crossings.stratum, crossings.columns, place, len(named)), named
+
+    def _exclude(self, stratum: Stratum, groups: list[Any], kept: list[int], name: str) -> None:
+        if not kept and not stratum.columns:
+            raise InputError(
+                f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out.",
+                remedy="Lower min_group_size, or pass another column.",
+                family=name,
+                groups=groups,
+            )
+        where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
+        self.excluded += [f"{group}{where}" for group in groups]
+
+    def _merged(self, columns: Key, names: list[Any], counts: Floats, small: list[int], name: str) -> str:
+        """Name what small groups are put together as, where they may be."""
+        fewest, together = int(self.request.min_group_size), int(counts[small].sum())
+        facts = {"family": name, "groups": [names[group] for group in small], "counts": [int(counts[group]) for group in small]}
         listed = ", ".join(f"{names[group]!r} ({int(counts[group])} row{'s' if counts[group] > 1 else ''})" for group in small[:5])
         if self.request.small_groups == "error":
             raise InputError(
                 f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}.",
                 remedy="Pass small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out, or lower "
                 "min_group_size.",
-                family=name,
-                groups=[names[group] for group in small],
-                counts=[int(counts[group]) for group in small],
+                **facts,
             )
-        if self.request.small_groups == "exclude":
-            return self._without(place, names, small, name, crossings.stratum)
-        # A column with a name shows it with every value, and so with this one.
-        merged = (
-            names[int(small[0])].partition("=")[0] + "=" + OTHER
-            if len(crossings.columns) == 1 and self.groups.columns[crossings.columns[0]]
-            else OTHER
-        )
-        together = int(counts[small].sum())
         if together < fewest:
             raise InputError(
                 f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}.",
                 remedy="Lower min_group_size, or leave their rows out.",
-                family=name,
-                groups=[names[group] for group in small],
-                counts=[int(counts[group]) for group in small],
+                **facts,
             )
-        kept = [group for group in range(len(names)) if group not in set(small.tolist())]
-        if merged in [names[group] for group in kept]:
+        # A column with a name shows it with every value, and so with this one.
+        alone = self.groups.columns[columns[0]] if len(columns) == 1 else ""
+        merged = f"{names[small[0]].partition('=')[0]}={OTHER}" if alone else OTHER
+        if merged in {names[group] for group in range(len(names)) if counts[group] >= fewest}:
             raise InputError(
                 f"The family {name!r} already has a group called {merged!r}, so the small groups cannot be merged under this name.",
                 remedy="Rename that value first.",
                 family=name,
                 group=merged,
             )
-        new = {group: number for number, group in enumerate(kept)} | dict.fromkeys(small.tolist(), len(kept))
-        return {key: new.get(group, -1) for key, group in place.items()}, [*(names[group] for group in kept), merged]
-
-    def _without(
-        self, place: dict[Key, int], names: list[Any], small: Array, name: str, stratum: Stratum
-    ) -> tuple[dict[Key, int], list[Any]]:
-        """Leave small groups out of a family, as rows without a value are."""
-        kept = [group for group in range(len(names)) if group not in set(small.tolist())]
-        if not kept and not stratum.columns:
-            raise InputError(
-                f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out.",
-                remedy="Lower min_group_size, or pass another column.",
-                family=name,
-                groups=names,
-            )
-        where = f" | {self.spoken(stratum.columns, stratum.codes)}" if stratum.columns else ""
-        self.excluded += [f"{names[group]}{where}" for group in small.tolist()]
-        new = {group: number for number, group in enumerate(kept)}
-        return {key: new.get(group, -1) for key, group in place.items()}, [names[group] for group in kept]
+        return merged
 
     def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
         if self.request.min_group_size <= 0:
@@ -300,7 +262,7 @@ class _Builder:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
         groups, name = self.groups, _named(family)
         self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
-        bound = bound_of(family, self.request, self.labels.n_classes, lambda: self.labels.mean(np.ones(groups.n_groups)), name)
+        bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(np.ones(groups.n_groups)), name)
         families = Families.of_cells(groups, name, bound, self.cell_share)
         return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
 
@@ -314,19 +276,12 @@ class _Builder:
         share = np.concatenate([each.share for each in built])
         names = np.array([name for each in built for name in each.names])
         names.flags.writeable = False
-        strata = self._known_strata()
         counting = tuple(each.counting for each in built)
-        families = Families(members, counting, names, share, strata, tuple(self.absent), left_out, excluded=tuple(self.excluded))
+        families = Families(members, counting, names, share, self.strata(), tuple(self.absent), left_out, excluded=tuple(self.excluded))
         return families, Parity(members, names, share, self.cell_share, design)
 
-    def _known_strata(self) -> tuple[Stratum, ...]:
-        if not self.control:
-            return (Stratum(),)
-        found = crossings_of(self.groups, tuple(self.control))[1]
-        return tuple(Stratum(tuple(self.control), codes) for codes in found)
 
-
-def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Floats | LabelMeans) -> tuple[Families, Parity]:
+def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Floats | Rows) -> tuple[Families, Parity]:
     """Settle what is asked on a table.
 
     Parameters
@@ -335,8 +290,8 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Float
     groups : Groups
         The table's cells.
     cell_weight : ndarray of shape (n_cells,)
-    labels : ndarray of shape (n_cells, n_classes) or LabelMeans
-        Means of the labels that came in, by cell; or what tells the mean label of any part of the rows, where cells are as many as rows.
+    labels : ndarray of shape (n_cells, n_classes) or Rows
+        Means of the labels that came in, by cell; or the rows themselves, where cells are as many as rows.
 
     Returns
     -------
@@ -353,12 +308,14 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Float
         Groups too small, absent or without weight.
     """
     share = cell_weight / cell_weight.sum()
-    builder = _Builder(request, groups, share, CellMeans(share, labels) if isinstance(labels, np.ndarray) else labels)
+    builder = _Builder(request, groups, share, labels)
     wanted = families_of(request, groups)
     if _cells_are_groups(request, groups, wanted):
         return builder.plain(wanted[0])
     built: list[_Built] = []
     for stratum in builder.strata():
+        if builder.left_out(stratum.columns, stratum.codes):
+            continue
         here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
         targets = [(each, each.bound) for each in here if isinstance(each.bound, TargetBound)]
         everyone = [(each.name, bound) for each, bound in targets if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity.bounds import Epsilon, Projected, Sides, centred, epsilon_per_class, level_derivative
+from r2b._constraints.parity.bounds import Bound, Epsilon, Projected, Sides, epsilon_per_class
 
 Floats = NDArray[np.float64]
 
+_ZERO = 1e-11  # prices below this, which are units of labels, are none
+_SAME = 1e-12  # slopes are sums of eps / 2
 _FEW_GROUPS = 16  # up to which the balance is looked at from every kink to every group
 
 
 @dataclass(frozen=True, eq=False)
-class RangeBound:
+class RangeBound(Bound):
     """The paper's bound, eq. (2): for every class, max over groups - min over groups <= epsilon.
 
     Parameters
@@ -30,7 +32,7 @@ class RangeBound:
     --------
     >>> bound = RangeBound.of(0.1, n_classes=2)
     >>> means = np.array([[0.9, 0.1], [0.5, 0.5]])
-    >>> bound.violation(means).round(3)
+    >>> bound.violation(means, np.ones(2)).round(3)
     array([0.3, 0.3])
     >>> bound.project(means, np.array([0.5, 0.5])).means.round(3)
     array([[0.75, 0.25],
@@ -38,7 +40,6 @@ class RangeBound:
     """
 
     kind: ClassVar[str] = "range"
-    epsilon: Floats
 
     @cached_property
     def _all_bounded(self) -> bool:
@@ -49,30 +50,18 @@ class RangeBound:
         """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
         return cls(epsilon_per_class(epsilon, n_classes, names, largest=largest))
 
-    def at(self, epsilon: Floats) -> RangeBound:
-        """Give the same shape with another epsilon per class."""
-        return replace(self, epsilon=epsilon)
-
-    def measure(self, means: Floats, weight: Floats | None = None) -> Floats:
+    def measure(self, means: Floats, weight: Floats) -> Floats:
         """Give the largest difference between two groups."""
         return np.asarray(np.ptp(means, axis=0))
 
-    def violation(self, means: Floats, weight: Floats | None = None) -> Floats:
-        """How far each class lies above its bound (0 where it is met)."""
-        above: Floats = np.maximum(np.ptp(means, axis=0) - self.epsilon, 0.0)
-        return above
-
     def settle(self, prices: Floats, weight: Floats) -> Floats:
         """Balance the prices within each class: only such prices bound anything."""
-        return centred(prices, weight, self.epsilon)
+        return _balanced(prices, weight, self.epsilon)
 
     def support(self, prices: Floats, weight: Floats) -> float:
         """Value of the support function at prices with ``sum_s W_s nu_sk = 0``: ``sum_k eps_k / 2 * sum_s W_s |nu_sk|``."""
-        charge = weight @ np.abs(prices)
-        if self._all_bounded:
-            return float(0.5 * (self.epsilon @ charge))
-        finite = np.isfinite(self.epsilon)
-        return float(0.5 * (self.epsilon[finite] @ charge[finite]))
+        half = 0.5 * (self.epsilon if self._all_bounded else np.where(np.isfinite(self.epsilon), self.epsilon, 0.0))
+        return float(half @ (weight @ np.abs(prices)))
 
     def most(self, prices: Floats, weight: Floats) -> float:
         """Means are a level between 0 and 1 and at most epsilon more."""
@@ -93,9 +82,30 @@ class RangeBound:
         clipped = (above | (means < level) | equal) & (~inside | equal)
         return Projected(np.where(clipped, np.where(above, upper, level), means), clipped, np.ones(means.shape))
 
-    def derivative(self, at: Projected, weight: Floats) -> Floats:
-        """Give the derivative of the projection there."""
-        return level_derivative(at, weight)
+    def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
+        """Give the prices with the means over the classes nearest to 0.
+
+        Examples
+        --------
+        >>> RangeBound(np.zeros(2)).canonical(np.array([[0.5, 0.3], [-0.5, -0.3]]), np.array([0.5, 0.5]), 2.0).round(3)
+        array([[ 0.1, -0.1],
+               [-0.1,  0.1]])
+        """
+        if len(weight) == 1 or not self._all_bounded:  # a class that is free has no price, and a constant would give it one
+            return prices
+        half = 0.5 * self.epsilon
+        left = np.where(prices > _ZERO, 1.0, -1.0) @ half
+        right = np.where(prices < -_ZERO, -1.0, 1.0) @ half
+        flat = np.flatnonzero(np.abs(right - left) <= _SAME)
+        if not len(flat):
+            return self.settle(prices, weight)  # every group sits on a corner: the prices are the only ones
+        slope = left[flat[0]]
+        breaks = np.where(self.epsilon > 0, -prices, np.nan)  # the constant at which a price changes its sign
+        lowest = np.where(breaks < -_ZERO, breaks, -np.inf).max(axis=1, initial=-np.inf)
+        highest = np.where(breaks > _ZERO, breaks, np.inf).min(axis=1, initial=np.inf)
+        lowest = np.where(np.abs(left - slope) <= _SAME, lowest, 0.0)
+        highest = np.where(np.abs(right - slope) <= _SAME, highest, 0.0)
+        return self.settle(prices + _moves(prices.mean(axis=1), lowest, highest, weight)[:, None], weight)
 
     def sides(self) -> Sides:
         """Write the bound as inequalities: between a free level and epsilon above it."""
@@ -142,10 +152,43 @@ def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
     start = weight @ (means - means.min(axis=0))
     balance = start + np.concatenate([np.zeros((1, means.shape[1])), np.cumsum(slopes[:-1] * np.diff(kinks, axis=0), axis=0)])
     # The first kink where the balance is no longer positive closes the piece that holds the root.
-    closing = np.clip((balance > 0).sum(axis=0), 1, len(kinks) - 1)
-    columns = np.arange(means.shape[1])
+    return _within_piece(kinks, (balance > 0).sum(axis=0))
+
+
+def _within_piece(kinks: Floats, closing: NDArray[np.intp]) -> Floats:
+    """Give the middle of the piece of each class that ends at this one of its sorted kinks."""
+    closing, columns = np.clip(closing, 1, len(kinks) - 1), np.arange(kinks.shape[1])
     middle: Floats = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
     return middle
+
+
+def _balanced(prices: Floats, weight: Floats, epsilon: Floats) -> Floats:
+    """Give the closest prices that balance in every class, and none for a class without a bound."""
+    balanced: Floats = prices - weight @ prices / weight.sum()
+    return np.where(np.isfinite(epsilon), balanced, 0.0)
+
+
+def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Floats:
+    """Give moves within their limits, balanced, that bring the means nearest to a common level of 0: ``clip(level - mean)``."""
+
+    def at(level: float) -> Floats:
+        return np.clip(level - means, lowest, highest)
+
+    # The balance grows with the level and is piecewise linear: between two of its corners a line tells the root.
+    corners = np.concatenate([means + lowest, means + highest])
+    corners = np.unique(np.concatenate([corners[np.isfinite(corners)], means, [0.0]]))
+    balance = np.array([float(share @ at(level)) for level in corners])
+    after = int(np.searchsorted(balance, 0.0))
+    if after == 0 or after == len(corners):
+        edge = corners[0] if after == 0 else corners[-1]
+        moving = share[(at(edge) > lowest) & (at(edge) < highest)].sum() if np.isfinite(edge) else 0.0
+        outside = share[np.isinf(lowest if after == 0 else highest)].sum()
+        pace = float(max(moving, outside))
+        level = edge - float(share @ at(edge)) / pace if pace > 0 else edge
+        return at(level)
+    low, high = corners[after - 1], corners[after]
+    span = balance[after] - balance[after - 1]
+    return at(low + (high - low) * (0.0 - balance[after - 1]) / span if span > 0 else high)
 
 
 def _around_median(prices: Floats, weight: Floats) -> Floats:
@@ -158,7 +201,7 @@ def _around_median(prices: Floats, weight: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class OverallBound:
+class OverallBound(Bound):
     """Every group within epsilon of the mean over all groups of its family: what fairlearn calls "to_overall".
 
     Examples
@@ -170,23 +213,14 @@ class OverallBound:
     """
 
     kind: ClassVar[str] = "to_overall"
-    epsilon: Floats
-
-    def at(self, epsilon: Floats) -> OverallBound:
-        """Give the same shape with another epsilon per class."""
-        return replace(self, epsilon=epsilon)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Give the largest distance of a group from the mean over all."""
         return np.asarray(np.abs(means - weight @ means / weight.sum()).max(axis=0))
 
-    def violation(self, means: Floats, weight: Floats) -> Floats:
-        """How far each class lies above its bound."""
-        return np.maximum(self.measure(means, weight) - self.epsilon, 0.0)
-
     def settle(self, prices: Floats, weight: Floats) -> Floats:
         """Balance the prices: the mean over all is free, so only such prices that balance within a class bound anything."""
-        return centred(prices, weight, self.epsilon)
+        return _balanced(prices, weight, self.epsilon)
 
     def support(self, prices: Floats, weight: Floats) -> float:
         """``eps * sum_s W_s |nu_s - median|``: deviations add up to zero, which leaves prices a common part to lose."""
@@ -206,9 +240,7 @@ class OverallBound:
         # The balance of clipped deviations grows with the shift; it bends where an entry enters or leaves its band.
         kinks = np.sort(np.concatenate([-width - apart, width - apart]), axis=0)
         balance = np.einsum("s,jsk->jk", weight, np.clip(apart[None] + kinks[:, None, :], -width, width))
-        closing = np.clip((balance < 0).sum(axis=0), 1, len(kinks) - 1)
-        columns = np.arange(means.shape[1])
-        middle = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
+        middle = _within_piece(kinks, (balance < 0).sum(axis=0))
         above, below = apart + middle > width, apart + middle < -width
         free = weight @ ~(above | below)
         cut = weight @ (np.where(above, width, 0.0) - np.where(below, width, 0.0) + np.where(above | below, 0.0, apart))
@@ -237,7 +269,7 @@ class OverallBound:
 
 
 @dataclass(frozen=True, eq=False)
-class RatioBound:
+class RatioBound(Bound):
     """The smallest mean of a class at least (1 - epsilon) times the largest; 0.2 is the four-fifths rule.
 
     Examples
@@ -252,11 +284,6 @@ class RatioBound:
     """
 
     kind: ClassVar[str] = "ratio"
-    epsilon: Floats
-
-    def at(self, epsilon: Floats) -> RatioBound:
-        """Give the same shape with another epsilon per class."""
-        return replace(self, epsilon=epsilon)
 
     @property
     def ratio(self) -> Floats:
@@ -304,9 +331,7 @@ class RatioBound:
         under = np.minimum(means[None] - ratio * kinks[:, None, :], 0.0)
         balance = np.einsum("s,jsk->jk", weight, over + ratio * under)
         positive = (balance > 0).sum(axis=0)
-        closing = np.clip(positive, 1, len(kinks) - 1)
-        columns = np.arange(means.shape[1])
-        middle = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
+        middle = _within_piece(kinks, positive)
         above, below = means > middle, means < ratio * middle
         size = weight @ (above + ratio**2 * below)
         total = weight @ (np.where(above, means, 0.0) + ratio * np.where(below, means, 0.0))
@@ -315,10 +340,6 @@ class RatioBound:
         inside = (means.min(axis=0) >= ratio * means.max(axis=0)) & (means.max(axis=0) > 0)
         level = np.where(inside & (ratio < 1), means.max(axis=0), level)
         return np.where(positive == 0, 0.0, level)
-
-    def derivative(self, at: Projected, weight: Floats) -> Floats:
-        """Give the derivative of the projection there."""
-        return level_derivative(at, weight)
 
     def sides(self) -> Sides:
         """Write the bound as inequalities: between the ratio of a free level and the level itself."""

@@ -6,9 +6,10 @@ Prices act through the product weighted by the groups, ``<nu, m> = sum_s W_s nu_
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -185,74 +186,76 @@ class Sides:
     level: Level
 
 
-class Bound(Protocol):
-    """What the solver, the certificate and the measures ask of a shape of bound."""
+@dataclass(frozen=True, eq=False)
+class Bound(ABC):
+    """What the solver, the certificate and the measures ask of a shape of bound.
+
+    Attributes
+    ----------
+    epsilon : ndarray of shape (n_classes,)
+        The bound of each class; infinite where a class is free.
+    """
 
     kind: ClassVar[str]
+    epsilon: Floats
 
-    @property
-    def epsilon(self) -> Floats:
-        """The bound of each class; infinite where a class is free."""
-        ...
-
+    @abstractmethod
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Give what the bound limits, of shape (n_classes,): at most epsilon where it is met."""
-        ...
 
     def violation(self, means: Floats, weight: Floats) -> Floats:
         """How far some mean of each class lies outside, in units of means; 0 where the bound is met."""
-        ...
+        return np.maximum(self.measure(means, weight) - self.epsilon, 0.0)
 
+    @abstractmethod
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Project means class by class."""
-        ...
 
-    def derivative(self, at: Projected, weight: Floats) -> Floats:
-        """Give the derivative of the projection there, (n_classes, n_groups, n_groups): the projector onto the span of its face."""
-        ...
-
+    @abstractmethod
     def settle(self, prices: Floats, weight: Floats) -> Floats:
         """Give the closest prices at which the support function is finite."""
-        ...
 
+    @abstractmethod
     def support(self, prices: Floats, weight: Floats) -> float:
         """Give the largest ``<prices, m>`` over allowed means m; the prices are settled."""
-        ...
 
+    @abstractmethod
     def most(self, prices: Floats, weight: Floats) -> float:
         """Give a number that ``<prices, m>`` does not exceed for allowed m between 0 and 1, settled prices or not.
 
         Sums of few terms, each exact: what it proves holds up to the rounding of those sums.
         """
-        ...
 
+    @abstractmethod
     def sides(self) -> Sides:
         """Write the bound as inequalities."""
-        ...
+
+    def derivative(self, at: Projected, weight: Floats) -> Floats:
+        """Give the derivative of the projection there, (n_classes, n_groups, n_groups): the projector onto the span of its face.
+
+        Free entries keep their own direction; clipped ones move together along their slopes.
+        """
+        n_groups = len(at.means)
+        along = np.where(at.clipped, at.slope, 0.0).T
+        size = np.maximum((along * along) @ weight, np.finfo(float).tiny)
+        together = along[:, :, None] * (along * weight)[:, None, :] / size[:, None, None]
+        together[:, np.arange(n_groups), np.arange(n_groups)] += ~at.clipped.T
+        return together
+
+    def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
+        """Of settled optimal prices of groups that are the cells, and those that are as good, give the ones that say no more than needed.
+
+        ``reach`` is the largest difference of what two classes are worth to a row, and lambda.
+        """
+        return prices
 
     def at(self, epsilon: Floats) -> Self:
         """Give the same shape with another epsilon per class."""
-        ...
-
-
-def level_derivative(at: Projected, weight: Floats) -> Floats:
-    """Free entries keep their own direction; clipped ones move together along their slopes."""
-    n_groups = len(at.means)
-    along = np.where(at.clipped, at.slope, 0.0).T
-    size = np.maximum((along * along) @ weight, np.finfo(float).tiny)
-    together = along[:, :, None] * (along * weight)[:, None, :] / size[:, None, None]
-    together[:, np.arange(n_groups), np.arange(n_groups)] += ~at.clipped.T
-    return together
-
-
-def centred(prices: Floats, weight: Floats, epsilon: Floats) -> Floats:
-    """Give the closest prices that balance in every class, and none for a class without a bound."""
-    balanced: Floats = prices - weight @ prices / weight.sum()
-    return np.where(np.isfinite(epsilon), balanced, 0.0)
+        return replace(self, epsilon=epsilon)
 
 
 @dataclass(frozen=True, eq=False)
-class TargetBound:
+class TargetBound(Bound):
     """Every group within epsilon / 2 of a given class distribution.
 
     With the population's own distribution this is the problem that the published implementation solves.
@@ -266,12 +269,7 @@ class TargetBound:
     """
 
     kind: ClassVar[str] = "target"
-    epsilon: Floats
     target: Floats
-
-    def at(self, epsilon: Floats) -> Self:
-        """Give the same shape with another epsilon per class."""
-        return replace(self, epsilon=epsilon)
 
     @property
     def reach(self) -> Floats:
@@ -291,15 +289,11 @@ class TargetBound:
         return np.where(np.isfinite(self.epsilon), prices, 0.0)
 
     def support(self, prices: Floats, weight: Floats) -> float:
-        """Give what the target pays, and the reach on top of it."""
-        reach = np.where(np.isfinite(self.epsilon), self.reach, 0.0)
+        """Give what the target pays, and the reach on top of it; a class that is free has no price."""
+        reach = np.where((prices != 0).any(axis=0), self.reach, 0.0)
         return float((weight @ prices) @ self.target + (weight @ np.abs(prices)) @ reach)
 
-    def most(self, prices: Floats, weight: Floats) -> float:
-        """Means lie within reach of the target."""
-        priced = (prices != 0).any(axis=0)
-        reach = np.where(priced, self.reach, 0.0)
-        return float((weight @ prices) @ self.target + (weight @ np.abs(prices)) @ reach)
+    most = support
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Clip."""
@@ -307,9 +301,24 @@ class TargetBound:
         clipped = (means < low) | (means > high) | (self.epsilon == 0)
         return Projected(np.clip(means, low, high), clipped, np.zeros_like(means))
 
-    def derivative(self, at: Projected, weight: Floats) -> Floats:
-        """Give the derivative of the projection there."""
-        return level_derivative(at, weight)
+    def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
+        """Bring prices down to what a row could pay: beyond it they change no label, and cost the labels their digits.
+
+        A class whose price is more than ``reach`` above the least of its group is in the label of no row. Lowering it down to there, but
+        not below 0, changes no label and makes no bound worse. Where every epsilon is 0, a constant per group is free as well.
+
+        Examples
+        --------
+        >>> TargetBound(np.zeros(3), np.full(3, 1 / 3)).canonical(np.array([[-1000.0, -1000.5, 1e6]]), np.ones(1), 2.0)
+        array([[-0.33333333, -0.83333333,  1.16666667]])
+        """
+        if not np.isfinite(self.epsilon).all():  # a class that is free has no price
+            return prices
+        most = prices.min(axis=1, keepdims=True) + reach
+        if self.epsilon.any():
+            return np.asarray(np.minimum(prices, np.maximum(most, 0.0)))
+        lowered = np.minimum(prices, most)
+        return np.asarray(lowered - lowered.mean(axis=1, keepdims=True))
 
     def sides(self) -> Sides:
         """Write the bound as inequalities; nothing is free to move."""
@@ -334,6 +343,10 @@ class MomentBound(TargetBound):
     def reach(self) -> Floats:
         """How far a moment may lie from 0."""
         return self.epsilon
+
+    def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
+        """Leave prices as they are: moments count rows in parts, and those of two groups add up."""
+        return prices
 
     def measure(self, means: Floats, weight: Floats | None = None) -> Floats:
         """Give the largest moment."""

@@ -17,99 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity.bands import RangeBound
+from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
 from r2b._constraints.parity.bounds import Bound, MomentBound, Projected, TargetBound
 
 Floats = NDArray[np.float64]
-
-_ZERO = 1e-11  # prices below this, which are units of labels, are none
-_SAME = 1e-12  # slopes are sums of eps / 2
-
-
-def centred(prices: Floats, epsilon: Floats, share: Floats) -> Floats:
-    """Give the prices with the means nearest to 0 among those that are as good.
-
-    Parameters
-    ----------
-    prices : ndarray of shape (n_groups, n_classes)
-        Optimal for a range, with ``sum_s W_s nu_sk = 0`` for every class.
-    epsilon : ndarray of shape (n_classes,)
-    share : ndarray of shape (n_groups,)
-
-    Examples
-    --------
-    >>> centred(np.array([[0.5, 0.3], [-0.5, -0.3]]), np.zeros(2), np.array([0.5, 0.5])).round(3)
-    array([[ 0.1, -0.1],
-           [-0.1,  0.1]])
-    """
-    if not np.isfinite(epsilon).all():  # a class that is free has no price, and a constant would give it one
-        return prices
-    half = 0.5 * epsilon
-    left = np.where(prices > _ZERO, 1.0, -1.0) @ half
-    right = np.where(prices < -_ZERO, -1.0, 1.0) @ half
-    flat = np.flatnonzero(np.abs(right - left) <= _SAME)
-    if not len(flat):
-        return prices  # every group sits on a corner: the prices are the only ones
-    slope = left[flat[0]]
-    breaks = np.where(epsilon > 0, -prices, np.nan)  # the constant at which a price changes its sign
-    lowest = np.where(breaks < -_ZERO, breaks, -np.inf).max(axis=1, initial=-np.inf)
-    highest = np.where(breaks > _ZERO, breaks, np.inf).min(axis=1, initial=np.inf)
-    lowest = np.where(np.abs(left - slope) <= _SAME, lowest, 0.0)
-    highest = np.where(np.abs(right - slope) <= _SAME, highest, 0.0)
-    return np.asarray(prices + _moves(prices.mean(axis=1), lowest, highest, share)[:, None])
-
-
-def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Floats:
-    """Give moves within their limits, balanced, that bring the means nearest to a common level of 0: ``clip(level - mean)``."""
-
-    def at(level: float) -> Floats:
-        return np.clip(level - means, lowest, highest)
-
-    # The balance grows with the level and is piecewise linear: between two of its corners a line tells the root.
-    corners = np.concatenate([means + lowest, means + highest])
-    corners = np.unique(np.concatenate([corners[np.isfinite(corners)], means, [0.0]]))
-    balance = np.array([float(share @ at(level)) for level in corners])
-    after = int(np.searchsorted(balance, 0.0))
-    if after == 0 or after == len(corners):
-        edge = corners[0] if after == 0 else corners[-1]
-        moving = share[(at(edge) > lowest) & (at(edge) < highest)].sum() if np.isfinite(edge) else 0.0
-        outside = share[np.isinf(lowest if after == 0 else highest)].sum()
-        pace = float(max(moving, outside))
-        level = edge - float(share @ at(edge)) / pace if pace > 0 else edge
-        return at(level)
-    low, high = corners[after - 1], corners[after]
-    span = balance[after] - balance[after - 1]
-    return at(low + (high - low) * (0.0 - balance[after - 1]) / span if span > 0 else high)
-
-
-def within_reach(prices: Floats, epsilon: Floats, reach: float) -> Floats:
-    """Bring prices near a target down to what a row could pay: beyond it they change no label, and cost the labels their digits.
-
-    A class whose price is more than ``reach`` above the least of its group is in the label of no row. Lowering it down to there, but not
-    below 0, changes no label and makes no bound worse. Where every epsilon is 0, a constant per group is free as well.
-
-    Parameters
-    ----------
-    prices : ndarray of shape (n_groups, n_classes)
-        Optimal for a target, the groups being the cells.
-    epsilon : ndarray of shape (n_classes,)
-    reach : float
-        The largest difference of what two classes are worth to a row, and lambda.
-
-    Examples
-    --------
-    >>> within_reach(np.array([[-1000.0, -1000.5, 1e6]]), np.zeros(3), 2.0)
-    array([[-0.33333333, -0.83333333,  1.16666667]])
-    """
-    if not np.isfinite(epsilon).all():  # a class that is free has no price
-        return prices
-    most = prices.min(axis=1, keepdims=True) + reach
-    if epsilon.any():
-        return np.asarray(np.minimum(prices, np.maximum(most, 0.0)))
-    lowered = np.minimum(prices, most)
-    return np.asarray(lowered - lowered.mean(axis=1, keepdims=True))
-
-
+Whole = NDArray[np.intp]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -248,7 +160,7 @@ class Parity:
         return np.concatenate([member.bound.settle(prices[member.groups], self.share[member.groups]) for member in self.members])
 
     def canonical(self, prices: Floats, reach: float) -> Floats:
-        """Settle optimal prices; of those that are as good, take the ones whose means over the classes are nearest to 0.
+        """Settle optimal prices; where groups are the cells, of those that are as good take the ones of :meth:`Bound.canonical`.
 
         Parameters
         ----------
@@ -257,11 +169,9 @@ class Parity:
             The largest difference of what two classes are worth to a row, and lambda: prices farther apart say no more.
         """
         prices = self.settle(prices)
-        if self.design is None and len(self.members) == 1 and self.members[0].bound.kind == "target":
-            return within_reach(prices, self.members[0].bound.epsilon, reach)
-        if not self.simple or self.n_groups == 1:
+        if self.design is not None or len(self.members) > 1:
             return prices
-        return self.settle(centred(prices, self.bound.epsilon, self.share))
+        return self.members[0].bound.canonical(prices, self.share, reach)
 
     def support(self, prices: Floats) -> float:
         """Value of the support function at settled prices."""
@@ -275,22 +185,19 @@ class Parity:
         """Give the product of prices and means weighted by the groups."""
         return float(self.share @ (prices * means).sum(axis=1))
 
-    def at_least(self, epsilon: float) -> Parity:
-        """Give the same families with every epsilon at least this."""
-        members = [replace(member, bound=member.bound.at(np.maximum(member.bound.epsilon, epsilon))) for member in self.members]
-        return replace(self, members=tuple(members))
-
-    def at(self, epsilon: float) -> Parity:
-        """Give the same families with this epsilon for every class that is bounded."""
+    def at(self, epsilon: float, *, widen: bool = False) -> Parity:
+        """Give the same families with this epsilon, or where they are to ``widen`` at least this, for every class that is bounded."""
         members = []
         for member in self.members:
             old = member.bound.epsilon
-            members.append(replace(member, bound=member.bound.at(np.where(np.isfinite(old), epsilon, old))))
+            new = np.maximum(old, epsilon) if widen else np.where(np.isfinite(old), epsilon, old)
+            members.append(replace(member, bound=member.bound.at(new)))
         return replace(self, members=tuple(members))
 
 
 _EXCESS = 1e-9  # by how much a certificate lets labels be off a bound and rows off the simplex
 _ROUNDING = float(np.finfo(np.float64).eps)
+_SAME_TARGET = 1e-12  # between the targets of two families over the same rows
 
 
 def surely_feasible(parity: Parity) -> bool:
@@ -304,7 +211,6 @@ def surely_feasible(parity: Parity) -> bool:
     ...     bounds = [TargetBound(np.zeros(2), np.array(target)) for target in targets]
     ...     members = tuple(Member("", slice(place, place + 1), bound) for place, bound in enumerate(bounds))
     ...     return Parity(members, np.arange(len(bounds)), np.ones(len(bounds)), np.ones(1), np.ones((1, len(bounds))))
-    >>> from r2b._constraints.parity import Member
     >>> surely_feasible(pinned([0.5, 0.5])), surely_feasible(pinned([0.5, 0.5], [0.4, 0.6]))
     (True, False)
     """
@@ -335,3 +241,113 @@ def proves_infeasible(parity: Parity, prices: Floats) -> bool:
     size = float(parity.cell_share @ shifted.max(axis=1))
     rounding = _ROUNDING * (len(parity.cell_share) + parity.n_groups + 8) * (size + 2.0 * charged)
     return paid - most > _EXCESS * (charged + size) + rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Slim:
+    """A constraint without the families that the others imply: the same labels are allowed, by fewer prices.
+
+    Attributes
+    ----------
+    parity : Parity
+    places : ndarray of shape (n_groups of ``parity``,)
+        Which groups of the whole constraint these are.
+    carriers : list of (slice, ndarray)
+        For each family left out its groups, and of each of the groups that carry it which of them it is in; -1 for none.
+    size : int
+        Groups of the whole constraint.
+    """
+
+    parity: Parity
+    places: Whole
+    carriers: list[tuple[slice, Whole]]
+    size: int
+
+    def whole(self, prices: Floats) -> Floats:
+        """Give prices of all groups: those of implied families are 0."""
+        prices_of_all = np.zeros((self.size, prices.shape[1]))
+        prices_of_all[self.places] = prices
+        return prices_of_all
+
+    def reduced(self, prices: Floats) -> Floats:
+        """Give prices of the groups that are left with the same shifts of cells: what a union costs, each of its groups does."""
+        mine = prices.copy()
+        for groups, union_of in self.carriers:
+            there = union_of >= 0
+            mine[there] += mine[groups][union_of[there]]
+        return mine[self.places]
+
+
+def without_implied(parity: Parity) -> Slim:
+    """Leave out the families that others imply: a mean over a union of groups is an average of theirs, so crossings may bound margins.
+
+    Where the groups of the one family that is left are the cells, the design goes as well.
+
+    Examples
+    --------
+    >>> crossed, margin = np.eye(4), np.repeat(np.eye(2), 2, axis=0)
+    >>> bound = RangeBound(np.full(3, 0.1))
+    >>> members = (Member("sex", slice(0, 2), bound), Member("sex x race", slice(2, 6), bound))
+    >>> share, design = np.array([0.5, 0.5, 0.25, 0.25, 0.25, 0.25]), np.concatenate([margin, crossed], axis=1)
+    >>> slim = without_implied(Parity(members, np.arange(6), share, np.full(4, 0.25), design))
+    >>> slim.places.tolist(), slim.parity.simple
+    ([2, 3, 4, 5], True)
+    """
+    kept, carriers = list(parity.members), []
+    for member in parity.members if parity.design is not None and len(kept) > 1 else ():
+        for other in kept:
+            union_of = None if other is member else _implied(parity, member, other)
+            if union_of is not None:
+                kept.remove(member)
+                carriers.append((member.groups, union_of))
+                break
+    places = np.concatenate([np.arange(member.groups.start, member.groups.stop) for member in kept])
+    if parity.design is None or not carriers:
+        return Slim(parity, places, [], parity.n_groups)
+    design: Floats | None = parity.design[:, places]
+    assert design is not None
+    cells = np.argmax(design, axis=1)
+    if len(kept) == 1 and sorted(cells.tolist()) == list(range(design.shape[1])) and (design.sum(axis=1) == 1).all():
+        places, design = places[cells], None
+    ends = np.cumsum([member.groups.stop - member.groups.start for member in kept]).tolist()
+    members = tuple(
+        replace(member, groups=slice(end - (member.groups.stop - member.groups.start), end)) for member, end in zip(kept, ends, strict=True)
+    )
+    slim = Parity(members, parity.names[places], parity.share[places], parity.cell_share, design)
+    return Slim(slim, places, carriers, parity.n_groups)
+
+
+def _implied(parity: Parity, member: Member, other: Member) -> Whole | None:
+    """Where the bound of another family implies this one, tell of every group of the constraint which of this family it is part of."""
+    if not _tighter(other.bound, member.bound):
+        return None
+    assert parity.design is not None
+    coarse, fine = parity.design[:, member.groups], parity.design[:, other.groups]
+    if not all(np.isin(part, (0.0, 1.0)).all() for part in (coarse, fine)):
+        return None
+    inside, covered = coarse.any(axis=1), fine.any(axis=1)
+    everywhere = not isinstance(member.bound, OverallBound) or np.array_equal(inside, covered)
+    if not everywhere or (inside & ~covered).any():
+        return None
+    union_of = np.full(parity.n_groups, -1, dtype=np.intp)
+    part, whole = np.argmax(fine, axis=1), np.where(inside, np.argmax(coarse, axis=1), -1)
+    union_of[other.groups.start + part[covered]] = whole[covered]
+    agree = union_of[other.groups.start + part[covered]] == whole[covered]
+    return union_of if agree.all() else None
+
+
+def _tighter(bound: Bound, than: Bound) -> bool:
+    """Tell whether means within one bound have averages within another, whatever the averages."""
+    if isinstance(bound, MomentBound) or isinstance(than, MomentBound):
+        return False
+    if isinstance(than, TargetBound):
+        return isinstance(bound, TargetBound) and bool(
+            (np.abs(bound.target - than.target) + bound.reach <= than.reach + _SAME_TARGET).all()
+        )
+    closer = bound.epsilon <= than.epsilon
+    # Means that are all equal are within any bound between groups.
+    enough = (bound.epsilon == 0) | np.isinf(than.epsilon)
+    alike = type(bound) is type(than) or (isinstance(bound, (RangeBound, TargetBound)) and isinstance(than, (RangeBound, OverallBound)))
+    if isinstance(than, RatioBound):
+        enough |= than.epsilon >= 1
+    return bool((enough | closer).all() if alike else enough.all())

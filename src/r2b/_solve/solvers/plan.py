@@ -168,7 +168,7 @@ def _by_narrowing(problem: Problem, oracle: AnyOracle, newton: Newton, tol: floa
         width = _WIDEST * _NARROWER**step
         if width <= 1.5 * narrowest:
             break
-        wide = problem.parity.at_least(width)
+        wide = problem.parity.at(width, widen=True)
         name = f"narrow, epsilon {width:.0e}"
         if by_structure:
             assert isinstance(oracle, ClassOracle)
