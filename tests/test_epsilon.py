@@ -9,7 +9,7 @@ from cli_calls import Shell
 
 import r2b
 from r2b._constraints.parity.bounds import epsilon_per_class
-from r2b.app.choice import Choice
+from r2b.app.choice import PageChoice
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown
 from r2b.sklearn import LabelDebiaser
@@ -128,4 +128,4 @@ def test_percentages_in_the_app():
     with pytest.raises(ParameterError, match="Epsilon"):
         _epsilon(-1)
     with pytest.raises(ParameterError, match=PERCENT):
-        Choice(label="y", sensitive=("sex",), epsilon=5.0)._check(None)
+        PageChoice(label="y", sensitive=("sex",), epsilon=5.0)._check(None)
