@@ -11,9 +11,9 @@ from types import NoneType
 from typing import Any, get_args
 
 import r2b
-from r2b._audit.tradeoff import KNOWN_OPTIONS
 from r2b._data.objects import json_value
 from r2b._labels import FairLabels
+from r2b._labels.options import DEFAULTS
 from r2b._labels.storage import content_of
 from r2b._verify.rows import fingerprints
 from r2b.engines.relabel import Form
@@ -94,7 +94,7 @@ class Record:
 
 
 def _options_of(stored: Any) -> dict[str, Any]:
-    if not isinstance(stored, dict) or not set(stored) <= {*KNOWN_OPTIONS}:
+    if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS}:
         raise ValueError(f"options is {stored!r}")
     found = dict(stored)
     for name in _BY_CLASS:
