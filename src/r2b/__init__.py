@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from r2b._labels import FairLabels, load
     from r2b._solve.certificate import Certificate
     from r2b._solve.solvers import Progress, Status
-    from r2b.engines import FairTable, Scan, scan
+    from r2b.engines import Scan, scan
     from r2b.engines.memory import debias
 
 __version__ = "0.1.0"
@@ -30,7 +30,6 @@ __all__ = [
     "Comparison",
     "Continuous",
     "FairLabels",
-    "FairTable",
     "Family",
     "Frontier",
     "Membership",
@@ -60,7 +59,7 @@ _MODULES = {
     "_labels": ("FairLabels", "load"),
     "_solve.certificate": ("Certificate",),
     "_solve.solvers": ("Progress", "Status"),
-    "engines": ("FairTable", "Scan", "scan"),
+    "engines": ("Scan", "scan"),
     "engines.memory": ("debias",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

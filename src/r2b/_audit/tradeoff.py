@@ -15,7 +15,7 @@ from r2b._constraints.parity import TargetBound
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._labels import FairLabels
 from r2b._labels.options import request_and_settings
-from r2b._labels.task import MemoryTask, open_job
+from r2b._labels.task import MemoryTask, Task, open_job
 from r2b.errors import ParameterError
 
 _DATA = ("sensitive_features", "control_features", "sample_weight")
@@ -180,7 +180,7 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
     return Frontier(tuple(solved_along(job, path)), path)
 
 
-def fair_as_they_are(job: MemoryTask) -> float:
+def fair_as_they_are(job: Task) -> float:
     """Give the smallest epsilon at which the labels meet every bound as they came."""
     means = job.means_before
     largest = 0.0
@@ -191,7 +191,7 @@ def fair_as_they_are(job: MemoryTask) -> float:
     return largest
 
 
-def solved_along(job: MemoryTask, epsilons: Floats) -> list[FairLabels]:
+def solved_along(job: Task, epsilons: Floats) -> list[FairLabels]:
     """Solve for epsilons in rising order, from the largest down: prices grow from nothing, and between kinks they are straight lines."""
     found: list[FairLabels] = []
     for epsilon in epsilons[::-1]:
@@ -211,7 +211,7 @@ def _extended(found: list[FairLabels], epsilons: Floats, place: int) -> Floats |
     return np.asarray(last + ratio * (last - found[-2].prices))
 
 
-def path_of(job: MemoryTask, epsilons: int | ArrayLike) -> Floats:
+def path_of(job: Task, epsilons: int | ArrayLike) -> Floats:
     """Give the epsilons of a frontier in rising order, evenly spaced where only their number is asked for."""
     remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
     if isinstance(epsilons, (int, np.integer)) and not isinstance(epsilons, bool):

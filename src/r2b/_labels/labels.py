@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from numbers import Integral
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from r2b._constraints.families import Families
-from r2b._data import Dataset, Schema
-from r2b._data.arrival import Column, recognise, refuse_lengths, refuse_other_index, row_labels
+from r2b._data import Dataset
 from r2b._data.compute import seed_of
-from r2b._data.labels import read_known_labels
-from r2b._data.layout import Layout
-from r2b._data.merge import cell_sums, class_weights
-from r2b._labels.changes import Change, ConstraintCost, costliest_constraints, heaviest_flows, take_rows, with_row_labels
-from r2b._labels.forms.keyed import row_draws
-from r2b._labels.realised import Realised, realised, rounding_bound
-from r2b._labels.rows import FairRows, Response
+from r2b._labels.changes import Change, ConstraintCost, costliest_constraints
+from r2b._labels.label_rows import LabelRows, MemoryRows, read_new
+from r2b._labels.realised import Realised
+from r2b._labels.rule import Solution
 from r2b._labels.text import account
-from r2b._solve.certificate import Certificate
-from r2b._solve.solvers import Progress, Status
-from r2b.errors import LengthError, ParameterError, RowsUnavailableError
+from r2b.errors import ParameterError, RowsUnavailableError
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,36 +26,21 @@ Form = Literal["soft", "round", "sample", "expand"]
 RandomState = int | np.random.Generator | None
 
 
-@dataclass(frozen=True, eq=False)
-class FairLabels:
+@dataclass(frozen=True, eq=False, repr=False)
+class FairLabels(Solution):
     """Fair labels, what they cost, and the proof.
+
+    Every engine returns this: rows in memory, in files, on Polars, DuckDB, Dask, Spark or a device. It is made of three parts.
 
     Attributes
     ----------
-    schema : Schema
-        Classes and groups, as they came in.
-    families : Families
-        Which groups agree with each other, and how closely.
-    prices : ndarray of shape (n_groups, n_classes)
-        What it costs to be labelled k in group s. The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the
-        simplex; the prices of a row in several groups add up.
-    lam : float
-        0 for agreement.
-    status : Status
-        What happened and, in ``status.advice``, what to do about it. ``status.ok`` means proven optimal.
-    certificate : Certificate
-        Recomputed from the data and the labels given out.
-    residual : float
-        How far the prices are from optimal, in units of group means.
-    history : sequence of Progress
-    unchanged : bool
-        The labels go out as they came in, bit for bit.
-    costs : ndarray of shape (n_classes, n_classes) or None
-        What it costs to turn one class into another.
-    table : ndarray of shape (n_cells, n_classes, n_classes) or None
-        The channel, where prices do not tell it: for agreement.
-    dataset : Dataset or None
-        The rows; None for an object loaded from a file.
+    rule : Rule
+        What turns an old label into a new one; its parts are attributes of this object as well: ``schema``, ``families``, ``prices``,
+        ``lam``, ``unchanged``, ``costs`` and ``table``.
+    evidence : Evidence
+        ``status``, ``certificate``, ``residual`` and ``history``.
+    rows : LabelRows or None
+        The rows, wherever they live; None for an object loaded from a file.
 
     Examples
     --------
@@ -80,18 +57,7 @@ class FairLabels:
     4
     """
 
-    schema: Schema
-    families: Families
-    prices: Floats
-    lam: float
-    status: Status
-    certificate: Certificate
-    residual: float
-    history: Sequence[Progress] = ()
-    unchanged: bool = False
-    costs: Floats | None = field(default=None, repr=False)
-    table: Floats | None = field(default=None, repr=False)
-    dataset: Dataset | None = field(default=None, repr=False)
+    rows: LabelRows | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         proof = self.certificate
@@ -107,32 +73,14 @@ class FairLabels:
         return account(self)
 
     @property
-    def classes(self) -> Array:
-        """Names of the classes, with the dtype they came in."""
-        return self.schema.classes.values
-
-    @property
-    def groups(self) -> Array:
-        """Names of the groups, family after family."""
-        return self.families.names
-
-    @property
-    def cells(self) -> Array:
-        """Names of the cells: the crossings of all sensitive and control columns. For one family of crossings these are the groups."""
-        return self.schema.group_names
+    def dataset(self) -> Dataset | None:
+        """The rows where they are in memory."""
+        return self.rows.dataset if isinstance(self.rows, MemoryRows) else None
 
     @property
     def weighted(self) -> bool | None:
-        """Whether the rows have weights; None where they are not at hand to tell."""
-        return None if self.dataset is None else self.dataset.weight is not None
-
-    @cached_property
-    def channel(self) -> Floats:
-        """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes).
-
-        For probabilities: what a row certain of its class becomes.
-        """
-        return self._response(self.schema.layout).channel()
+        """Whether the rows have weights; None for an object without rows."""
+        return None if self.rows is None else self.rows.weighted
 
     @property
     def soft_labels(self) -> Array:
@@ -147,10 +95,8 @@ class FairLabels:
         dtype : floating-point data type, optional
             float64 by default, which is what the certificate speaks of. float32 halves the memory and rounds at 6e-8.
         """
-        rows = self._rows()
-        if self.unchanged and rows.dataset.labels.is_soft and dtype in (None, rows.dataset.labels.array.dtype):
-            return rows.dataset.labels.array
-        return rows.matrix(_floating(dtype))
+        matrix: Array = self._rows.soft(self.rule, dtype)
+        return matrix
 
     def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
@@ -160,7 +106,7 @@ class FairLabels:
                 remedy="Pass how many rows a block has, a whole number of at least 1.",
                 block_rows=block_rows,
             )
-        return self._rows().blocks(int(block_rows), _floating(dtype))
+        return self._rows.iter_soft(self.rule, int(block_rows), dtype)
 
     def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Draw one class per row from its distribution; parity holds in expectation.
@@ -180,15 +126,12 @@ class FairLabels:
         column
             Of the kind and dtype of the labels that came in.
         """
-        rows, seed = self._rows(), seed_of(random_state)
-        return self.schema.classes.decode(rows.sample(row_draws(key, seed, rows.dataset)))
+        return self._rows.sample(self.rule, seed_of(random_state), key)
 
     @property
     def sampling_deviation(self) -> Floats:
         """Standard deviation of each group mean of ``sample``, of shape (n_groups, n_classes)."""
-        variance, total = self._rows().sampling_variance()
-        deviation: Floats = np.sqrt(self.families.squared(self._rows().dataset.groups, variance)) / (self.families.share[:, None] * total)
-        return deviation
+        return self._rows.in_memory().sampling_deviation(self.rule)
 
     def round(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Pick one class per row so that parity survives.
@@ -205,16 +148,15 @@ class FairLabels:
         random_state : int, Generator or None
             The same number gives the same labels; None new ones each time.
         key : array-like of shape (N,), or list of such, optional
-            As for :meth:`sample`. Probabilities and weighted rows are rounded in turn, so that their labels follow from the order of the
-            rows as well.
+            As for :meth:`sample`. Probabilities and weighted rows are rounded one after the other: with a key in the order of their draws,
+            which is the same wherever the rows live, without one in the order of the rows.
 
         Returns
         -------
         column
             Of the kind and dtype of the labels that came in.
         """
-        rows, seed = self._rows(), seed_of(random_state)
-        return self.schema.classes.decode(rows.round(row_draws(key, seed, rows.dataset), seed))
+        return self._rows.round(self.rule, seed_of(random_state), key)
 
     def realised(self, labels: Any) -> Realised:
         """Measure labels of the fitted rows, as :meth:`round`, :meth:`sample` or a learner gave them, by the same families and bounds.
@@ -236,14 +178,22 @@ class FairLabels:
         LengthError
             There are more or fewer labels than rows.
         """
-        rows = self._rows()
-        data = rows.dataset
-        found = recognise(labels, what="labels")
-        read = read_known_labels(labels, vocabulary=self.schema.classes, soft=not isinstance(found, Column), normalize=False)
-        refuse_lengths("labels", read.n_rows, "y", data.n_rows)
-        refuse_other_index(("labels", read.vocabulary.index), ("y", data.index))
-        weight, sums = cell_sums(read, data.groups, data.weight)
-        return realised(self.families, self.certificate, data.groups, sums, weight)
+        return self._rows.in_memory().realised(self.rule, self.certificate, labels)
+
+    def realised_as(self, form: Form, random_state: RandomState = 0, *, key: Any = None) -> Realised:
+        """Measure the parity that labels of one class per row have as they leave.
+
+        Parameters
+        ----------
+        form : {"round", "sample"}
+            The other forms have the parity of the certificate.
+        random_state, key
+            As for :meth:`round`.
+        """
+        if form not in ("round", "sample"):
+            remedy = "Pass 'round' or 'sample'; the certificate speaks of 'soft' and 'expand'."
+            raise ParameterError(f"form is {form!r}.", remedy=remedy, form=form)
+        return self._rows.realised_as(self.rule, self.certificate, form, seed_of(random_state), key)
 
     @property
     def rounding_bound(self) -> Floats:
@@ -251,13 +201,7 @@ class FairLabels:
 
         Infinite for uncertain groups and moments, which count rows in part.
         """
-        data = self._rows().dataset
-        if self.unchanged and not data.labels.is_soft:
-            return np.zeros(len(self.groups))
-        weight = np.bincount(data.groups.codes, data.weight, data.n_groups).astype(np.float64)
-        heaviest = None if data.weight is None else float(data.weight.max())
-        counts = np.asarray(data.groups.counts, np.float64)
-        return rounding_bound(self.families, data.groups, counts, weight, heaviest, data.n_classes)
+        return self._rows.in_memory().rounding_bound(self.rule)
 
     def expand(self, X: Any = None) -> tuple[Any, Any, Floats]:
         """Repeat each row for its classes of positive probability, with weights: exact parity for any learner with ``sample_weight``.
@@ -273,20 +217,62 @@ class FairLabels:
         X, y, sample_weight
             Features (or row numbers), class labels and weights; the weights of a row add up to its weight.
         """
-        return self._expanded(self._rows(), X)
+        return self._rows.expand(self.rule, X)
 
-    def _expanded(self, rows: FairRows, X: Any) -> tuple[Any, Any, Floats]:
-        n_features = rows.dataset.n_rows if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
-        if n_features != rows.dataset.n_rows:
-            raise LengthError(
-                f"X has {n_features} rows, but the labels have {rows.dataset.n_rows}.",
-                remedy="Pass the features of the same rows, in the same order.",
-                lengths={"X": n_features, "y": rows.dataset.n_rows},
-            )
-        refuse_other_index(("y", rows.dataset.index), ("X", row_labels(X)))
-        index, codes, weight = rows.expand()
-        taken, labels = take_rows(X, index), self.schema.classes.decode(codes)
-        return taken, with_row_labels(labels, taken, rows.dataset.labels.vocabulary.index, index), weight
+    def frame(self, form: Form = "soft", *, random_state: RandomState = 0, key: Any = None, new_column: str | None = None) -> Any:
+        """Give a scanned table with its fair labels in new columns, of the kind that came in.
+
+        Parameters
+        ----------
+        form : {"soft", "round", "sample", "expand"}
+            As the methods of these names.
+        random_state : int
+            For "round" and "sample". The draw of a row follows from this number and the row's key; not from partitions or threads.
+        key : str or list of str, optional
+            Columns that tell rows apart, for "round" and "sample". A table whose rows have an order needs none: their place is their key.
+        new_column : str, optional
+            Name of the new column, or what new names begin with; "<label>_fair" by default.
+
+        Returns
+        -------
+        frame
+            For files, an iterator of Arrow batches.
+
+        Notes
+        -----
+        "round" gives every class of every cell its fair number of rows, rounded up or down (of weighted rows, to within L - 1 of the
+        heaviest): over the whole table, and the same rows get the same labels as in memory.
+
+        Raises
+        ------
+        RowsUnavailableError
+            The labels are not of a table that was scanned: take the methods that give labels alone.
+        """
+        return self._rows.frame(self.rule, form=form, random_state=seed_of(random_state), key=key, new_column=new_column)
+
+    def write(
+        self,
+        path: str | PathLike[str],
+        form: Form = "soft",
+        *,
+        random_state: RandomState = 0,
+        key: Any = None,
+        new_column: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Write a table of files with its fair labels, in the format it came in; a folder as a folder.
+
+        Parameters
+        ----------
+        path : path-like
+            Must not be there, unless ``force``. It appears whole or not at all.
+        form, random_state, key, new_column
+            As for :meth:`frame`.
+        force : bool
+            Replace what is there.
+        """
+        asked = {"form": form, "random_state": seed_of(random_state), "key": key, "new_column": new_column}
+        self._rows.write(self.rule, fspath(path), force=force, **asked)
 
     def transform(
         self,
@@ -322,29 +308,20 @@ class FairLabels:
         """
         if form not in get_args(Form):
             raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
-        data = self.schema.read(
-            y,
-            sensitive_features=sensitive_features,
-            control_features=control_features,
-            sample_weight=sample_weight,
-            normalize=normalize,
-            known_crossings=self.table is not None,
-        )
-        rows = FairRows(data, self._response(data.groups))
-        if form == "soft":
-            return rows.matrix(np.float64)
-        if form == "expand":
-            return self._expanded(rows, None)
+        read = read_new if self.rows is None else self.rows.read
+        rows = read(self.rule, y, sensitive_features, control_features, sample_weight, normalize)
+        if form in ("soft", "expand"):
+            return rows.soft(self.rule, np.float64) if form == "soft" else rows.expand(self.rule, None)
         seed = seed_of(random_state)
-        draws = row_draws(None, seed, data)
-        return data.labels.vocabulary.decode(rows.round(draws, seed) if form == "round" else rows.sample(draws))
+        return rows.round(self.rule, seed, None) if form == "round" else rows.sample(self.rule, seed, None)
+
+    def in_memory(self) -> FairLabels:
+        """Give the same labels with their rows in memory: those on a device or in a table are read into it."""
+        return replace(self, rows=self._rows.in_memory())
 
     def largest_changes(self, n: int = 10) -> list[Change]:
         """List the heaviest flows from an old to a new label; for class labels only."""
-        rows = self._rows()
-        if rows.dataset.labels.is_soft or rows.unchanged:
-            return []
-        return heaviest_flows(rows.answers, class_weights(rows.dataset), self.cells, self.classes, n)
+        return self._rows.largest_changes(self.rule, n)
 
     def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
         """List the groups and classes whose means cost most to hold."""
@@ -357,29 +334,11 @@ class FairLabels:
 
         save(self, path)
 
-    def _rows(self) -> FairRows:
-        if self.dataset is None:
+    @property
+    def _rows(self) -> LabelRows:
+        if self.rows is None:
             raise RowsUnavailableError(
                 "This object was loaded from a file, which holds prices and certificate but no rows.",
                 remedy="Pass the rows to transform(y, sensitive_features=...).",
             )
-        return FairRows(self.dataset, self._response(self.dataset.groups))
-
-    def _response(self, cells: Layout) -> Response:
-        return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table)
-
-
-def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:
-    try:
-        wanted = np.dtype(np.float64 if dtype is None else dtype)
-    except TypeError:
-        raise ParameterError(
-            f"dtype is {dtype!r}.", remedy="Pass a floating-point dtype of NumPy, such as 'float32'.", dtype=dtype
-        ) from None
-    if wanted.kind != "f":
-        raise ParameterError(
-            f"Probabilities as {wanted} would be cut to whole numbers.",
-            remedy="Ask for a floating-point dtype; for one class per row use round() or sample().",
-            dtype=wanted,
-        )
-    return wanted
+        return self.rows

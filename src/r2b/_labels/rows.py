@@ -23,60 +23,10 @@ from r2b._labels.forms.keyed import uniforms_of
 from r2b._labels.forms.rounding import handed_out, whole_cell, whole_counts
 from r2b._labels.forms.sampling import Expansion, expand_index, expand_rows, sample_rows, sample_table
 from r2b._labels.forms.turns import Turns, rows_by_code
-from r2b._solve.oracle import respond
+from r2b._labels.rule import Response
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """The map from (old label, cell) to the distribution of the new label.
-
-    Attributes
-    ----------
-    shifts : ndarray of shape (n_cells, n_classes)
-        What the prices of its groups add up to for each cell.
-    lam : float
-        0 where the table decides.
-    unchanged : bool
-        Labels go out as they came in.
-    costs : ndarray of shape (n_classes, n_classes), optional
-        What it costs to turn one class into another.
-    table : ndarray of shape (n_cells, n_classes, n_classes), optional
-        P(new class | old class, cell), where prices do not tell it.
-
-    Examples
-    --------
-    >>> Response(np.array([[0.2, -0.2]]), 1.0).of_rows(np.array([[1.0, 0.0]]), np.array([0]))
-    array([[0.8, 0.2]])
-    """
-
-    shifts: Floats
-    lam: float
-    unchanged: bool = False
-    costs: Floats | None = None
-    table: Floats | None = None
-
-    def of_rows(self, labels: Array, cells: Array) -> Array:
-        """Give the new label of rows of probabilities."""
-        if self.unchanged:
-            return labels
-        worth = labels if self.costs is None else labels @ -self.costs
-        return respond(worth, cells, self.shifts, self.lam)
-
-    def channel(self) -> Floats:
-        """Answer of every cell to every pure class: P(new class | old class, cell)."""
-        if self.table is not None:
-            return self.table
-        n_cells, n_classes = self.shifts.shape
-        needed = n_cells * n_classes**2 * 8
-        remedy = "Use iter_soft(), sample() or round(), which need no such table, or put rare classes and small groups together."
-        refuse_beyond_memory(needed, f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes", remedy)
-        one_hot = np.eye(n_classes)
-        if self.unchanged:
-            return np.broadcast_to(one_hot, (n_cells, n_classes, n_classes)).copy()
-        return np.stack([self.of_rows(one_hot, np.full(n_classes, cell)) for cell in range(n_cells)])
 
 
 Integers = NDArray[np.int64]
@@ -170,11 +120,11 @@ class FairRows:
             drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
         return drawn
 
-    def round(self, draws: Integers, seed: int) -> Array:
+    def round(self, draws: Integers, seed: int, *, keyed: bool = False) -> Array:
         """Pick one class per row so that group means stay as close to the optimum as whole rows allow.
 
         Rows of classes without weights get whole counts for every cell, handed out in the order of their draws. Other rows are rounded one
-        after the other, in their own order.
+        after the other: where they have keys in the order of their draws, which is the same wherever the rows live, else in their own.
         """
         data = self.dataset
         if self.unchanged and not data.labels.is_soft:
@@ -182,7 +132,11 @@ class FairRows:
         categorical = set(data.groups.kinds) == {CATEGORICAL}
         if categorical and not data.labels.is_soft and data.weight is None:
             return self._counted(draws, seed)
-        order, groups = (None, data.groups.codes) if categorical else _strands(data.groups)
+        if categorical:
+            order = np.argsort(draws, kind="stable") if keyed else None
+            groups = data.groups.codes if order is None else data.groups.codes[order]
+        else:
+            order, groups = _strands(data.groups)
         return self._in_turn(order, groups, draws, seed)
 
     def _counted(self, draws: Integers, seed: int) -> Array:

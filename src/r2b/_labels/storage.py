@@ -19,6 +19,7 @@ from r2b._constraints.parity import RangeBound
 from r2b._data import Schema
 from r2b._data.objects import json_value
 from r2b._labels.labels import FairLabels
+from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
@@ -148,19 +149,10 @@ def _restored(content: dict[str, Any]) -> FairLabels:
         raise ValueError("costs or table of the wrong shape")
     if lam == 0 and table is None and not unchanged:
         raise ValueError("lam is 0 and there is no table")
-    return FairLabels(
-        schema=schema,
-        families=families,
-        prices=prices,
-        lam=lam,
-        status=Status(content["status"]),
-        certificate=Certificate.from_json(content["certificate"], *shape),
-        residual=residual,
-        history=tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"]),
-        unchanged=unchanged,
-        costs=costs,
-        table=table,
-    )
+    history = tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"])
+    proof = Certificate.from_json(content["certificate"], *shape)
+    rule = Rule(schema, families, prices, lam, unchanged, costs, table)
+    return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
 
 
 def _array(stored: Any) -> Floats | None:

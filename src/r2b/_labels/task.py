@@ -17,8 +17,11 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.weights import read_costs
-from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.options import Settings
+from r2b._labels.changes import means_by_cell
+from r2b._labels.label_rows import MemoryRows
+from r2b._labels.labels import FairLabels
+from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
@@ -103,7 +106,6 @@ class Task:
         problem = self.problem(parity)
         still = self._nothing_to_do(problem)
         table = answers = None
-        dataset = self._rows_in_memory()
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
         elif problem.lam == 0:
@@ -119,20 +121,9 @@ class Task:
         if not status.ok:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
-        return FairLabels(
-            schema=self.schema,
-            families=replace(self.families, members=parity.members),
-            prices=_frozen(outcome.prices),
-            lam=problem.lam,
-            status=status,
-            certificate=proof,
-            residual=outcome.residual,
-            history=tuple(outcome.history),
-            unchanged=still is not None,
-            costs=self.costs,
-            table=table,
-            dataset=dataset,
-        )
+        families = replace(self.families, members=parity.members)
+        rule = Rule(self.schema, families, _frozen(outcome.prices), problem.lam, still is not None, self.costs, table)
+        return FairLabels(rule, Evidence(status, proof, outcome.residual, tuple(outcome.history)), self._label_rows())
 
     @property
     def keeps_labels(self) -> bool:
@@ -179,7 +170,7 @@ class Task:
         """Give prices that are near the answer, where something is known about them."""
         return None
 
-    def _rows_in_memory(self) -> Dataset | None:
+    def _label_rows(self) -> MemoryRows | None:
         """Give the rows of the table where they are in memory."""
         return None
 
@@ -256,8 +247,8 @@ class MemoryTask(Task):
     def _answers(self, fair: FairLabels) -> Floats | None:
         return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
 
-    def _rows_in_memory(self) -> Dataset:
-        return self.dataset
+    def _label_rows(self) -> MemoryRows:
+        return MemoryRows(self.dataset)
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
         slim = without_implied(problem.parity)

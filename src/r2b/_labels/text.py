@@ -34,7 +34,8 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
         The form in which labels leave, one class per row, and what holds for them. Without it what is said is of distributions.
     """
     proof = fair.certificate
-    rows = "" if fair.dataset is None else f"{fair.dataset.n_rows:,} row{'s' if fair.dataset.n_rows > 1 else ''}, "
+    n_rows = None if fair.rows is None else fair.rows.n_rows
+    rows = "" if n_rows is None else f"{n_rows:,} row{'s' if n_rows > 1 else ''}, "
     lines = [
         f"Fair labels: {rows}{len(fair.classes):,} classes, {len(fair.groups):,} group{'s' if len(fair.groups) > 1 else ''}",
         f"  status            {fair.status.value}. {fair.status.advice}",
@@ -76,19 +77,18 @@ def _why(fair: FairLabels, form: str) -> str:
 
 
 def _changes(fair: FairLabels) -> list[str]:
-    data = fair.dataset
-    if data is None:
+    if fair.rows is None:
         return []
     if not only_categories(fair):
         means = mean_changes(fair, _SHOWN)
         return [f"  largest changes of {means_of(fair)}", *(_mean_change(each) for each in means)] if means else []
     changes = fair.largest_changes(_SHOWN)
-    return ["  largest changes", *(_change(change, weighted=data.weight is not None) for change in changes)] if changes else []
+    return ["  largest changes", *(_change(change, weighted=fair.rows.weighted) for change in changes)] if changes else []
 
 
 def only_categories(fair: FairLabels) -> bool:
     """Tell whether all attributes are categories: a row of uncertain group, or with a number for an attribute, is a cell of its own."""
-    return fair.dataset is None or set(fair.dataset.groups.kinds) == {CATEGORICAL}
+    return set(fair.schema.kinds) == {CATEGORICAL}
 
 
 def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:

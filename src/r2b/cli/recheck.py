@@ -20,6 +20,7 @@ from r2b._data.merge import cell_sums
 from r2b._data.probabilities import TOLERANCE
 from r2b._files import Table
 from r2b._files.plain import as_matrix, as_numbers, as_text, listed
+from r2b._labels.label_rows import MemoryRows
 from r2b._labels.realised import Realised, realised
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import PROVEN
@@ -70,7 +71,7 @@ def recheck(table: Table, source: Table, fair: FairLabels, record: Record) -> Ve
         return Verification(checks)
     proof = job.certify(fair)
     checks.append(stated(fair, proof, job.families, job.schema, job.problem(job.parity).lam))
-    found, realised_ = _of_labels(Evidence(job, replace(fair, dataset=job.dataset)), record, made, table, rows)
+    found, realised_ = _of_labels(Evidence(job, replace(fair, rows=MemoryRows(job.dataset))), record, made, table, rows)
     return Verification(checks + found, proof.parity_before, proof.parity, realised_)
 
 

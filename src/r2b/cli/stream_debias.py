@@ -10,6 +10,7 @@ from typing import Any
 
 from r2b._files import AtomicWriter
 from r2b._files.formats import Format
+from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
 from r2b.cli.labelling import new_names, refuse_taken
 from r2b.cli.meter import RowMeter
@@ -20,9 +21,9 @@ from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.stream_marks import COUNTS, ROWS, RowMarks, marks_of_counts, numeric, written_counts
 from r2b.cli.stream_reports import refuse_soft_report, write_stream_reports
 from r2b.cli.streams import classes_in, columns_of, open_stream
-from r2b.engines.fair import FairTable
 from r2b.engines.files import FileSource
 from r2b.engines.relabel import Relabel
+from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import Scan
 from r2b.engines.writing import kept_files, shape_of, write_into
 from r2b.errors import NotSolvedWarning
@@ -70,7 +71,7 @@ class Wanted:
 class Made:
     """What came of it: the solution, the names of the new columns, and for one class per row what holds for the labels."""
 
-    fair: FairTable
+    fair: FairLabels
     names: tuple[str, ...]
     realised: Realised | None
 
@@ -96,11 +97,13 @@ def debias_stream(writer: AtomicWriter, wanted: Wanted, given: dict[str, Any]) -
             warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
             fair = scan.debias(**columns_of(selection), **given)
         meter.now("Looking")
-        relabel = fair.relabel(wanted.form, random_state=wanted.random_state, key=key or None, new_column=wanted.new_column)
+        rows = fair.rows
+        assert isinstance(rows, TableRows)
+        relabel = rows.relabel(fair.rule, wanted.form, random_state=wanted.random_state, key=key or None, new_column=wanted.new_column)
         meter.now("Writing")
         beside = write_into(writer, source, relabel, wanted.output, wanted.output_format)
         meter.now("Measuring")
-        found = fair.measured(relabel) if wanted.form in ("round", "sample") else None
+        found = rows.measured(relabel, fair.certificate) if wanted.form in ("round", "sample") else None
         if wanted.certificate is not None:
             meter.now("Checking")
             record = _record(source, fair, relabel, found, shape, os.fspath(beside), selection, wanted, given)
@@ -121,7 +124,7 @@ def debias_stream(writer: AtomicWriter, wanted: Wanted, given: dict[str, Any]) -
 
 def _record(
     source: FileSource,
-    fair: FairTable,
+    fair: FairLabels,
     relabel: Relabel,
     found: Realised | None,
     shape: Format,
@@ -141,7 +144,7 @@ def _record(
         beside, str(shape), reading["delimiter"], na=selection.na, encoding=str(reading["encoding"]), threads=source.threads
     )
     made = replace(made, watch=source.watch, spelled=True)
-    choice = relabel.decode.choice
+    choice = relabel.decode.roles
     marks = marks_of(made, relabel)
     stream = {"fingerprints": ROWS if choice.soft else COUNTS, "files": len(source.files) if source.listing.many else None}
     n_rows = source.n_rows
@@ -153,7 +156,7 @@ def _record(
 
 def marks_of(made: FileSource, relabel: Relabel) -> dict[str, str]:
     """Give the fingerprints of a table that was written."""
-    choice = relabel.decode.choice
+    choice = relabel.decode.roles
     if not choice.soft:
         old = (choice.label[0], *choice.attributes)
         return marks_of_counts(written_counts(made, old, choice.weight, relabel.form, relabel.names), old, relabel.form)

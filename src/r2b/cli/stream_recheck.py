@@ -12,6 +12,7 @@ from r2b import FairLabels
 from r2b._data import Schema, Vocabulary
 from r2b._files.plain import as_text
 from r2b._labels.options import request_and_settings
+from r2b._labels.label_rows import MemoryRows
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import PROVEN
@@ -68,7 +69,7 @@ def _of_counts(source: FileSource, fair: FairLabels, record: Record, choice: Col
     checks.append(stated(fair, proof, job.families, job.schema, job.problem(job.parity).lam))
     weight = found.count.astype(np.float64) if found.weight is None else found.weight
     weighed = replace(data, weight=weight)
-    evidence = Evidence(replace(job, dataset=weighed), replace(fair, dataset=weighed))
+    evidence = Evidence(replace(job, dataset=weighed), replace(fair, rows=MemoryRows(weighed)))
     expected = np.asarray(evidence.fair.soft_labels, dtype=np.float64)
     realised_ = None
     if form in ("round", "sample"):

@@ -42,7 +42,7 @@ class Copies:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
-        return (*self.relabel.decode.choice.used, *self.relabel.names)
+        return (*self.relabel.decode.roles.used, *self.relabel.names)
 
     def __call__(self, batch: Batch) -> tuple[Integers, Array, Integers, int]:
         """Give row numbers, what tells rows apart, classes, and how many weights are wrong."""
@@ -64,7 +64,7 @@ def repeats(source: FileSource, relabel: Relabel, codes: Mapping[str, int], n_ro
     """Check that rows are repeated in their order, each as a copy of the one before, for rising classes and with their weights."""
     copies = Copies(relabel, codes)
     last: tuple[int, Any, int] = (-1, None, -1)
-    for numbers, same, code, wrong in source.reading_numbers(relabel.decode.choice).run(copies.needed, copies, coded=False):
+    for numbers, same, code, wrong in source.reading_numbers(relabel.decode.roles).run(copies.needed, copies, coded=False):
         before = np.concatenate([[last[0]], numbers[:-1]])
         first = numbers == before + 1
         copied = numbers == before

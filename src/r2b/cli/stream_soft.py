@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,10 @@ from r2b.cli.stream_marks import RowMarks, numeric
 from r2b.cli.stream_repeats import repeats
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
-from r2b.engines.fair import FairTable
 from r2b.engines.files import FileSource
 from r2b.engines.relabel import Relabel
 from r2b.engines.roles import ColumnRoles
+from r2b.engines.table_rows import TableRows
 from r2b.engines.tally import groups_of
 
 Floats = NDArray[np.float64]
@@ -157,9 +157,9 @@ def drawn_as(
     source: FileSource, fair: FairLabels, record: Record, choice: ColumnRoles, schema: Schema | None = None, counted: Any = None
 ) -> Relabel:
     """Give what made the labels, from the prices and what the certificate says was asked for."""
-    kept = {each.name: getattr(fair, each.name) for each in fields(FairLabels)} | {"dataset": None, "schema": schema or fair.schema}
-    table = FairTable(**kept, source=source, choice=choice, counted=counted, normalize=bool(record.options.get("normalize")))
-    return table.relabelled(record.form, record.new, record.random_state, record.key)  # type: ignore[arg-type]
+    rows = TableRows(source, choice, schema or fair.schema, counted, bool(record.options.get("normalize")), total=record.n_rows)
+    rule = fair.rule if schema is None else replace(fair.rule, schema=schema)
+    return rows.relabelled(rule, record.form, record.new, record.random_state, record.key)  # type: ignore[arg-type]
 
 
 def _divisor(mass: Floats) -> Floats:

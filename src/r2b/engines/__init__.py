@@ -2,8 +2,7 @@
 
 from r2b._solve.oracle.blocks import Block, Blocks, BlockTask
 from r2b.engines.engine import debias_blocks
-from r2b.engines.fair import FairTable
 from r2b.engines.opening import scan
 from r2b.engines.tables import Scan
 
-__all__ = ["Block", "BlockTask", "Blocks", "FairTable", "Scan", "debias_blocks", "scan"]
+__all__ = ["Block", "BlockTask", "Blocks", "Scan", "debias_blocks", "scan"]

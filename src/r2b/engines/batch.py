@@ -134,6 +134,13 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
 
 
+def one_array(column: Any) -> Any:
+    """Give a column of several chunks as one array."""
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    # Arrow gives text that is too long for one array in several chunks still.
+    return pyarrow().concat_arrays(whole.chunks) if hasattr(whole, "chunks") else whole
+
+
 def taken(column: Any, rows: Any) -> Any:
     """Give some entries of a column; Arrow itself cannot take from views of text and bytes.
 

@@ -109,7 +109,7 @@ class DaskSource(Source):
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[DaskBlocks]:
         """Decode the partitions once, and keep the blocks with the workers."""
-        kept = list(_dask().persist(*self._tasks(decode.choice.used, decode)))
+        kept = list(_dask().persist(*self._tasks(decode.roles.used, decode)))
         try:
             yield DaskBlocks(kept)
         finally:

@@ -55,7 +55,7 @@ def may_hold_lists(dtype: Any) -> bool:
 def label_dtype(meta: Any, relabel: Relabel) -> Any:
     """Give the type of a column of new classes: that of the old ones, with all categories where they are not known."""
     pandas = import_module("pandas")
-    choice, classes = relabel.decode.choice, relabel.decode.schema.classes.values
+    choice, classes = relabel.decode.roles, relabel.decode.schema.classes.values
     if choice.soft:
         return pandas.Series(classes.tolist()).dtype
     dtype = meta.dtypes[choice.label[0]]

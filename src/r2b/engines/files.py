@@ -270,11 +270,11 @@ class FileSource(Source):
         """Decode all rows once into a scratch file; what was made for them is gone at the end."""
         from r2b.engines.spool import spooled
 
-        return spooled(self.reading_numbers(decode.choice), decode)
+        return spooled(self.reading_numbers(decode.roles), decode)
 
     def frame(self, relabel: Relabel) -> Iterator[Any]:
         """Give an iterator of Arrow batches: all columns, those that folders tell after those of the files, then the new ones."""
-        source = self.reading_numbers(relabel.decode.choice)
+        source = self.reading_numbers(relabel.decode.roles)
         kinds = uneven_columns(self.files)
 
         def done(batch: Batch) -> Any:
@@ -296,7 +296,7 @@ def _same(batch: Batch) -> Batch:
 
 def rows_at_once(relabel: Relabel) -> int:
     """Give how many rows may get new labels at once: fewer where each gets a number per class."""
-    wide = relabel.form in ("soft", "expand") or relabel.decode.choice.soft or (relabel.form == "round" and relabel.borders is None)
+    wide = relabel.form in ("soft", "expand") or relabel.decode.roles.soft or (relabel.form == "round" and relabel.borders is None)
     return max(1024, PIECE_ENTRIES // len(relabel.decode.schema.classes)) if wide else PIECE_ROWS
 
 

@@ -67,7 +67,7 @@ class HeldSource(Source):
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[HeldBlocks]:
         """Decode all rows."""
-        yield HeldBlocks([decode(batch) for batch in self.batches(decode.choice.used)])
+        yield HeldBlocks([decode(batch) for batch in self.batches(decode.roles.used)])
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a table with new columns."""

@@ -120,15 +120,15 @@ def lookup(found: Any, relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
 
 def keys_of(relabel: Relabel) -> tuple[str, ...]:
     """Give the columns that tell what becomes of a class label."""
-    choice = relabel.decode.choice
+    choice = relabel.decode.roles
     return tuple(dict.fromkeys([*choice.label, *choice.attributes]))
 
 
 def unweighted(relabel: Relabel) -> Relabel:
     """Give the same without the weights of rows, which are no part of a lookup."""
-    return replace(relabel, decode=replace(relabel.decode, choice=replace(relabel.decode.choice, weight=None)))
+    return replace(relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None)))
 
 
 def joins(relabel: Relabel) -> bool:
     """Say whether new columns follow from the label and the attributes alone, and so from a join."""
-    return not relabel.decode.choice.soft and relabel.form in ("soft", "expand")
+    return not relabel.decode.roles.soft and relabel.form in ("soft", "expand")

@@ -74,7 +74,7 @@ class DuckDBSource(Source):
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
         """Decode all rows once."""
-        relation = self.table.project(", ".join(map(quoted, decode.choice.used)))
+        relation = self.table.project(", ".join(map(quoted, decode.roles.used)))
         with kept_blocks(self._stream(relation, len(decode.schema.classes)), decode) as blocks:
             yield blocks
 
@@ -87,7 +87,7 @@ class DuckDBSource(Source):
         keys = keys_of(relabel)
         r2b_new_labels, own = lookup(counted(self.table, keys), relabel)
         kinds = dict(zip(self.names, self.table.types, strict=True))
-        weight = relabel.decode.choice.weight
+        weight = relabel.decode.roles.weight
         new = []
         for name in r2b_new_labels.schema.names[len(own) :]:
             found = f"new.{quoted(name)}"
@@ -108,7 +108,7 @@ class DuckDBSource(Source):
         stream = self._stream(self.table, len(relabel.decode.schema.classes))
         r2b_labelled = spilled(joined(batch.record, relabel, batch) for batch in stream)
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
-        choice, kinds = relabel.decode.choice, [*self.table.types, *made.types[len(self.names) :]]
+        choice, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
         if not choice.soft:  # Arrow does not tell an ENUM from text in a dictionary
             kinds[len(self.names)] = self.table.types[self.names.index(choice.label[0])]
         if made.types == kinds:

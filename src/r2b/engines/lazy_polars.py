@@ -88,7 +88,7 @@ class PolarsSource(Source):
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
         """Decode all rows once."""
-        frame = self.table.select(_polars().col(list(decode.choice.used)))
+        frame = self.table.select(_polars().col(list(decode.roles.used)))
         with kept_blocks(self._stream(frame, len(decode.schema.classes)), decode) as blocks:
             yield blocks
 
@@ -112,7 +112,7 @@ class PolarsSource(Source):
         checked = {
             name: polars.col(name).map_batches(_refuse_unmatched, return_dtype=right.schema[name], is_elementwise=True) for name in new
         }
-        weight = relabel.decode.choice.weight
+        weight = relabel.decode.roles.weight
         if relabel.form == "expand" and weight is not None:
             checked[new[1]] = checked[new[1]] * polars.col(weight).cast(polars.Float64)
         numbers = [polars.col(relabel.names[2]).cast(polars.Int64)] if left is not self.table else []
@@ -124,8 +124,8 @@ class PolarsSource(Source):
         plugins = import_module("polars.io.plugins")
         empty = polars.from_arrow(_new_columns(self, relabel))
         schema = self._schema | dict(empty.schema)
-        if relabel.form != "soft" and not relabel.decode.choice.soft:
-            schema[relabel.names[0]] = self._schema[relabel.decode.choice.label[0]]  # Arrow does not tell an Enum
+        if relabel.form != "soft" and not relabel.decode.roles.soft:
+            schema[relabel.names[0]] = self._schema[relabel.decode.roles.label[0]]  # Arrow does not tell an Enum
 
         def made(columns: list[str] | None, condition: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
             for batch in self._stream(self.table, len(relabel.decode.schema.classes)):

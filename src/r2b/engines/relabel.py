@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,8 @@ from r2b._files.arrow import pyarrow
 from r2b._files.plain import as_text
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Found, Search, picked, round_rows
-from r2b._labels.rows import FairRows, Response
+from r2b._labels.rows import FairRows
+from r2b._labels.rule import Response, Rule
 from r2b.engines.batch import Batch, plain_type, taken
 from r2b.engines.decode import Decode
 from r2b.errors import ParameterError
@@ -49,8 +51,7 @@ class Relabel:
     Attributes
     ----------
     decode : Decode
-    response : Response
-        For every cell of the schema.
+    rule : Rule
     form : {"soft", "round", "sample", "expand"}
     names : tuple of str
         Of the new columns.
@@ -59,24 +60,36 @@ class Relabel:
     borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
         For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b._labels.forms.rounding`.
     decided : ndarray of shape (n_rows,), optional
-        For "round" of other rows that have an order: their classes, decided one after the other. Where rows have none, those of each batch
-        are rounded together.
+        For "round" of other rows: their classes, decided one after the other, in the order of the rows.
+    draws : ndarray of shape (n_rows,), optional
+        Where rows have no order: the draws of the decided rows, rising. Where a table is too large for that, the rows of each batch are
+        rounded together.
     """
 
     decode: Decode
-    response: Response
+    rule: Rule
     form: Form
     names: tuple[str, ...]
     random_state: int = 0
     borders: Integers | None = None
     decided: Array | None = None
+    draws: Integers | None = None
+
+    @cached_property
+    def response(self) -> Response:
+        """The map from old to new labels, for every cell of the schema."""
+        return self.rule.response(self.decode.schema.layout)
+
+    def rows(self, data: Dataset) -> FairRows:
+        """Give the rows of a batch with their new labels."""
+        return FairRows(data, self.response if self.decode.roles.categorical else self.rule.response(data.groups))
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
-        choice = self.decode.choice
-        weight = () if choice.weight is None or self.form not in ("expand", "round") else (choice.weight,)
-        return tuple(dict.fromkeys([*choice.label, *choice.attributes, *weight, *(choice.key if self.form in ("round", "sample") else ())]))
+        roles = self.decode.roles
+        weight = () if roles.weight is None or self.form not in ("expand", "round") else (roles.weight,)
+        return tuple(dict.fromkeys([*roles.described, *weight, *(roles.key if self.form in ("round", "sample") else ())]))
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Make the new columns of a batch."""
@@ -89,17 +102,17 @@ class Relabel:
 
     def codes(self, batch: Batch, data: Dataset) -> Array:
         """Give the classes of a batch for "round" and "sample", as codes."""
-        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
-        return FairRows(data, self.response).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
+        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
+        return self.rows(data).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
 
     def _soft(self, data: Dataset) -> NewColumns:
         arrow = pyarrow()
-        matrix = FairRows(data, self.response).matrix(np.float64)
+        matrix = self.rows(data).matrix(np.float64)
         return NewColumns({name: arrow.array(np.ascontiguousarray(matrix[:, k])) for k, name in enumerate(self.names)})
 
     def _expanded(self, batch: Batch, data: Dataset) -> NewColumns:
         arrow = pyarrow()
-        rows, codes, parts = FairRows(data, self.response).expand()
+        rows, codes, parts = self.rows(data).expand()
         weight = self.decode.weight(batch)
         if weight is not None:
             parts = parts * weight[rows]
@@ -112,8 +125,9 @@ class Relabel:
         if self.borders is not None:
             return picked(joint_codes(data), draws, self.borders)
         if self.decided is not None:
-            return self.decided[batch.first : batch.first + len(batch)]
-        matrix, weight = FairRows(data, self.response).matrix(np.float64), self.decode.weight(batch)
+            mine: Any = slice(batch.first, batch.first + len(batch))
+            return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]
+        matrix, weight = self.rows(data).matrix(np.float64), self.decode.weight(batch)
         cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
         # In the order of their draws: the result depends on which rows are in the batch, not on how they are ordered in it.
         order = np.lexsort((draws, cells))
@@ -125,10 +139,10 @@ class Relabel:
     def _classes(self, batch: Batch, codes: Array) -> Any:
         """Give classes with the type of the column they come from."""
         arrow = pyarrow()
-        choice, classes = self.decode.choice, self.decode.schema.classes.values
-        if choice.soft:
+        roles, classes = self.decode.roles, self.decode.schema.classes.values
+        if roles.soft:
             return arrow.array(classes.tolist()).take(arrow.array(codes))
-        kind = batch.columns[choice.label[0]].type
+        kind = batch.columns[roles.label[0]].type
         plain = plain_type(kind)
         values = arrow.array([_plain(value) for value in classes], type=plain)
         if plain is kind:
@@ -137,7 +151,7 @@ class Relabel:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class BorderSearch:
     """One pass of the search for the borders of whole counts."""
 
     decode: Decode
@@ -147,13 +161,13 @@ class Look:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
-        choice = self.decode.choice
-        return tuple(dict.fromkeys([*choice.label, *choice.attributes, *choice.key]))
+        roles = self.decode.roles
+        return tuple(dict.fromkeys([*roles.described, *roles.key]))
 
     def __call__(self, batch: Batch) -> Found:
         """Count the draws of a batch."""
         data = self.decode.read(batch)
-        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
+        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
         return self.search.look(joint_codes(data), draws)
 
 
@@ -166,7 +180,7 @@ class Leaving:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
-        weight = self.relabel.decode.choice.weight
+        weight = self.relabel.decode.roles.weight
         return tuple(dict.fromkeys([*self.relabel.needed, *(() if weight is None else (weight,))]))
 
     def __call__(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -201,7 +215,7 @@ class Coded:
 
     def __call__(self, batch: Batch) -> tuple[int, Dataset, Integers, NDArray[np.float64] | None]:
         """Give the number of the first row, the rows, their draws and their weights."""
-        draws = draws_of(keys_of(batch, self.decode.choice.key), self.random_state)
+        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
         return batch.first, self.decode.read(batch), draws, self.decode.weight(batch)
 
 
@@ -217,12 +231,12 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def new_names(form: Form, stem: str | None, choice: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
+def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
     """Name the new columns: one per class for soft labels, one for whole ones; for repeated rows weight and, in order, row number too."""
-    base = f"{choice.stem}_fair" if stem is None else stem
+    base = f"{roles.stem}_fair" if stem is None else stem
     if form == "soft":
-        if stem is None and len(choice.label) > 1:
-            return tuple(f"{name}_fair" for name in choice.label)
+        if stem is None and len(roles.label) > 1:
+            return tuple(f"{name}_fair" for name in roles.label)
         bytes_ = next((each for each in classes if isinstance(each, bytes)), None)
         if bytes_ is not None:
             raise ParameterError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from r2b._data import Continuous, Membership
+from r2b._data import Continuous, ContinuousSettings, Membership
 from r2b._files.table import did_you_mean, listed_names
+from r2b.engines.batch import lists_to_matrix
 from r2b.errors import ParameterError
 
 
@@ -31,6 +32,8 @@ class ColumnRoles:
         Sensitive attributes that are numbers.
     membership : tuple of (str, tuple of str)
         Uncertain sensitive attributes: the name of each, and one column of probabilities per group.
+    settings : tuple of (str, ContinuousSettings)
+        How continuous attributes enter, where it is not by default.
     """
 
     label: tuple[str, ...]
@@ -41,6 +44,7 @@ class ColumnRoles:
     key: tuple[str, ...] = ()
     continuous: tuple[str, ...] = ()
     membership: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    settings: tuple[tuple[str, ContinuousSettings], ...] = ()
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -53,11 +57,20 @@ class ColumnRoles:
         return not (self.continuous or self.membership)
 
     @property
+    def measured(self) -> tuple[str, ...]:
+        """Columns of attributes that hold numbers."""
+        return (*self.continuous, *(name for _, names in self.membership for name in names))
+
+    @property
     def numbers(self) -> tuple[str, ...]:
         """Columns that hold numbers."""
-        members = [name for _, names in self.membership for name in names]
         weight = () if self.weight is None else (self.weight,)
-        return (*(self.label if self.soft and not self.listed else ()), *weight, *self.continuous, *members)
+        return (*(self.label if self.soft and not self.listed else ()), *weight, *self.measured)
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """Columns that the new label of a row follows from."""
+        return tuple(dict.fromkeys([*self.label, *self.attributes, *self.measured]))
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -81,10 +94,19 @@ class ColumnRoles:
         """What new columns are called after."""
         return self.label[0] if len(self.label) == 1 else "label"
 
+    def labels(self, columns: Mapping[str, Any], n_classes: int | None = None) -> Any:
+        """Give the labels as r2b reads them."""
+        if self.listed:
+            return lists_to_matrix(columns[self.label[0]], n_classes, self.label[0])
+        return {name: columns[name] for name in self.label} if self.soft else columns[self.label[0]]
+
     def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Give the attributes as r2b reads them."""
-        sensitive = {name: columns[name] for name in self.sensitive}
-        sensitive |= {name: Continuous(_numbers(columns[name])) for name in self.continuous}
+        sensitive: dict[str, Any] = {name: columns[name] for name in self.sensitive}
+        chosen = dict(self.settings)
+        for name in self.continuous:
+            how = chosen.get(name, ContinuousSettings())
+            sensitive[name] = Continuous(_numbers(columns[name]), basis=how.basis, knots=how.knots)
         for name, members in self.membership:
             sensitive[name] = Membership(np.column_stack([_numbers(columns[each]) for each in members]), groups=members)
         found: dict[str, Any] = {"sensitive_features": sensitive}
@@ -95,6 +117,34 @@ class ColumnRoles:
 
 def _numbers(column: Any) -> Any:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def with_attributes(roles: ColumnRoles, given: Any, argument: str = "sensitive_features") -> ColumnRoles:
+    """Read which columns are sensitive: names, and attributes that are no categories with names of columns in place of values.
+
+    Examples
+    --------
+    >>> roles = with_attributes(ColumnRoles(("job",), False, ()), ["sex", Continuous("age"), Membership(["p_a", "p_b"], name="race")])
+    >>> roles.sensitive, roles.continuous, roles.membership
+    (('sex',), ('age',), (('race', ('p_a', 'p_b')),))
+    """
+    several = list(given.items()) if isinstance(given, Mapping) else [("", each) for each in _listed(given)]
+    for name, each in several:
+        if isinstance(each, Continuous):
+            (column,) = names_of(each.values, argument)
+            settings = ContinuousSettings(each.basis, each.knots)
+            own = () if settings == ContinuousSettings() else ((column, settings),)
+            roles = replace(roles, continuous=(*roles.continuous, column), settings=(*roles.settings, *own))
+        elif isinstance(each, Membership):
+            mine = (str(name or each.name or argument), names_of(each.probabilities, argument))
+            roles = replace(roles, membership=(*roles.membership, mine))
+        else:
+            roles = replace(roles, sensitive=(*roles.sensitive, *names_of(each, argument)))
+    return roles
+
+
+def _listed(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, (list, tuple)) else () if given is None else (given,)
 
 
 def names_of(given: Any, argument: str) -> tuple[str, ...]:

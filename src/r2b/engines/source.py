@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, one_array
 from r2b.engines.decode import Decode
 from r2b.engines.relabel import Relabel
 from r2b.engines.roles import ColumnRoles
 from r2b.engines.tally import Counter, Tally
-from r2b.errors import InputError, MissingValueError
+from r2b.errors import EmptyError, InputError, MissingValueError
 
 NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
 NO_ATTRIBUTE = "Fill or drop such rows, or make them a group of their own with missing='group', or leave them out with missing='exclude'."
@@ -57,6 +58,16 @@ class Source(ABC):
     def reading_numbers(self, choice: ColumnRoles) -> Source:
         """Give the same table with the probabilities and weights of a choice as numbers; files of text read them so on request."""
         return self
+
+    def columns(self, names: Sequence[str]) -> dict[str, Any]:
+        """Read whole columns into memory, as Arrow arrays by name."""
+        arrow = pyarrow()
+        wanted = list(dict.fromkeys(names))
+        parts = [batch.record.select(wanted) for batch in self.batches(wanted)]
+        if not parts:
+            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
+        table = arrow.Table.from_batches(parts).combine_chunks()
+        return {name: one_array(table.column(name)) for name in wanted}
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, and add up their weights."""

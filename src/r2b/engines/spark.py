@@ -141,7 +141,7 @@ class SparkSource(Source):
         """Decode all rows once, and have Spark keep them until the end: in memory, and on disk what does not fit."""
         from pyspark import StorageLevel
 
-        frame, names = self.select(decode.choice.used)
+        frame, names = self.select(decode.roles.used)
         kept = mapped(frame, Keep(names, decode), BLOCKS).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             yield SparkBlocks(kept)
@@ -150,7 +150,7 @@ class SparkSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a frame with new columns; nothing is computed before it is used."""
-        choice = relabel.decode.choice
+        choice = relabel.decode.roles
         self._refuse_alike(relabel.names)
         if not choice.soft and relabel.form in ("soft", "expand"):
             return looked_up(self.plain, self.names, self._combinations((choice.label[0], *choice.attributes)), relabel)
@@ -168,7 +168,7 @@ class SparkSource(Source):
     def _relabelled(self, relabel: Relabel) -> Any:
         from pyspark.sql import types
 
-        choice, old = relabel.decode.choice, self.plain.schema.fields
+        choice, old = relabel.decode.roles, self.plain.schema.fields
         kinds: list[types.DataType] = [types.DoubleType()] * len(relabel.names)
         if relabel.form != "soft":
             classes = types.LongType() if choice.listed else types.StringType()

@@ -41,7 +41,7 @@ def looked_up(frame: Any, names: Sequence[str], values: Mapping[str, Any], relab
     same = [by_byte(frame, f"c{place}").eqNullSafe(by_byte(answers, f"k{place}")) for place in places]
     joined = frame.join(functions.broadcast(answers), reduce(and_, same), "left")
     new = [_checked(functions, f"n{number}", places, names) for number in range(len(relabel.names))]
-    weight = relabel.decode.choice.weight
+    weight = relabel.decode.roles.weight
     if relabel.form == "expand" and weight is not None:
         new[1] = new[1] * functions.col(f"c{names.index(weight)}").cast("double")
     return joined.select(*frame.columns, *new).toDF(*names, *relabel.names)
@@ -53,7 +53,7 @@ def _answers(frame: Any, places: Sequence[int], values: Mapping[str, Any], relab
 
     arrow = pyarrow()
     columns = dict(values)
-    choice = relabel.decode.choice
+    choice = relabel.decode.roles
     if choice.weight is not None:
         # Rows have weights of their own, which come in after the join.
         columns[choice.weight] = arrow.array(np.ones(len(columns[choice.label[0]])))

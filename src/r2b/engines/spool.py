@@ -142,7 +142,7 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
         return decode(batch)
 
     try:
-        for block in source.run(decode.choice.used, decoded, coded=True):
+        for block in source.run(decode.roles.used, decoded, coded=True):
             spool.add(block)
         yield spool
     finally:
@@ -151,10 +151,10 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
 
 def needed(source: FileSource, decode: Decode) -> int:
     """Estimate the bytes of the scratch file from the number of rows; 0 where that is not known."""
-    kinds = {source.files[0].schema.field(name).type for name in decode.choice.label if name not in source.keys}
+    kinds = {source.files[0].schema.field(name).type for name in decode.roles.label if name not in source.keys}
     single = all("float" in str(kind) and "halffloat" not in str(kind) for kind in kinds)  # Arrow calls 32 bits float
     width = len(decode.schema.classes) * (4 if single else 8)
-    return (source.n_rows or 0) * (width + 1 + 8 + (0 if decode.choice.weight is None else 8))
+    return (source.n_rows or 0) * (width + 1 + 8 + (0 if decode.roles.weight is None else 8))
 
 
 def refuse_little_room(folder: str, n_bytes: int, what: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,23 +16,27 @@ from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
-from r2b._data import Dataset, Schema, Vocabulary
+from r2b._data import Continuous, Dataset, Membership, Schema, Vocabulary
+from r2b._data.dataset import assemble
 from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
 from r2b.engines.applying import gaps_of, recounted, refuse_other_kind
 from r2b.engines.batch import lists_to_matrix
 from r2b.engines.decode import Decode
-from r2b.engines.fair import FairTable
-from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
+from r2b.engines.roles import ColumnRoles, names_of, refuse_columns, with_attributes
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
+from r2b.engines.table_rows import TableRows
 from r2b.engines.tally import Tally, dataset_of, groups_of, refuse_lists_as_text
 from r2b.errors import MissingValueError, ParameterError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
 _WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
-_AUDITED_ENTRIES = 1 << 24  # probabilities are resampled row by row, in memory
+
+
+Attributes = str | Continuous | Membership | Sequence[str | Continuous | Membership] | Mapping[str, str | Continuous | Membership]
+"""Columns by name; attributes that are no categories with names of columns in place of values: ``["sex", r2b.Continuous("age")]``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,12 +63,12 @@ class Scan:
         self,
         label: str | Sequence[str],
         *,
-        sensitive_features: str | Sequence[str],
+        sensitive_features: Attributes,
         control_features: str | Sequence[str] | None = None,
         sample_weight: str | None = None,
         sample_entries: int = SAMPLE_ENTRIES,
         **options: Unpack[Options],
-    ) -> FairTable:
+    ) -> FairLabels:
         """Find the closest labels in parity: :func:`r2b.debias` for columns of a table that lives elsewhere.
 
         Parameters
@@ -81,7 +85,7 @@ class Scan:
 
         Returns
         -------
-        FairTable
+        FairLabels
             Prices, status and certificate as always; labels leave through its ``frame`` and ``write``.
 
         Notes
@@ -90,16 +94,16 @@ class Scan:
         """
         request, settings = request_and_settings(options, without=_WITHOUT)
         costs, normalize = options.get("costs"), options.get("normalize", False)
-        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        with self._opened(choice, request, settings, costs, normalize, sample_entries) as (job, counted):
-            return _table(job.solve(), self.source, choice, counted, normalize)
+        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        with self._opened(roles, request, settings, costs, normalize, sample_entries) as (task, rows):
+            return replace(task.solve(), rows=rows)
 
     @takes_options(without=_WITHOUT)
     def frontier(
         self,
         label: str | Sequence[str],
         *,
-        sensitive_features: str | Sequence[str],
+        sensitive_features: Attributes,
         control_features: str | Sequence[str] | None = None,
         sample_weight: str | None = None,
         epsilons: int | ArrayLike = 50,
@@ -122,7 +126,7 @@ class Scan:
         Returns
         -------
         Frontier
-            Each of its ``labels`` is a :class:`FairTable`, whose labels leave through ``frame`` and ``write``.
+            Each of its ``labels`` is a :class:`FairLabels`, whose labels leave through ``frame`` and ``write``.
 
         Notes
         -----
@@ -137,23 +141,22 @@ class Scan:
         """
         request, settings = request_and_settings(options, without=_WITHOUT)
         costs, normalize = options.get("costs"), options.get("normalize", False)
-        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        with self._opened(choice, request, settings, costs, normalize, sample_entries) as (job, counted):
-            asked = cast("MemoryTask", job)  # of which a path uses only what rows elsewhere have as well
-            path = path_of(asked, epsilons)
-            found = solved_along(asked, path)
-        return Frontier(tuple(_table(each, self.source, choice, counted, normalize) for each in found), path)
+        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        with self._opened(roles, request, settings, costs, normalize, sample_entries) as (task, rows):
+            path = path_of(task, epsilons)
+            found = [replace(each, rows=rows) for each in solved_along(task, path)]
+        return Frontier(tuple(found), path)
 
     def transform(
         self,
         fair: FairLabels,
         label: str | Sequence[str],
         *,
-        sensitive_features: str | Sequence[str],
+        sensitive_features: Attributes,
         control_features: str | Sequence[str] | None = None,
         sample_weight: str | None = None,
         normalize: bool = False,
-    ) -> FairTable:
+    ) -> FairLabels:
         """Apply prices that were found before, such as last month's, to this table: :meth:`r2b.FairLabels.transform` for rows elsewhere.
 
         Parameters
@@ -165,7 +168,7 @@ class Scan:
 
         Returns
         -------
-        FairTable
+        FairLabels
             Status and certificate are those of the fitted rows; parity of these rows holds as far as they are distributed like those.
 
         Raises
@@ -183,16 +186,16 @@ class Scan:
         >>> r2b.scan(later).transform(fair, "job", sensitive_features="sex").frame("soft")["job_fair_a"].to_numpy().round(4)
         array([0.3333, 0.6667])
         """
-        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        refuse_other_kind(fair, choice, self.source.name)
-        counted = None if choice.soft else recounted(self.source, fair.schema, choice)
-        return _table(fair, self.source, choice, counted, normalize)
+        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        refuse_other_kind(fair, roles, self.source.name)
+        counted = None if roles.soft else recounted(self.source, fair.schema, roles)
+        return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize))
 
     def audit(
         self,
         label: str | Sequence[str],
         *,
-        sensitive_features: str | Sequence[str],
+        sensitive_features: Attributes,
         control_features: str | Sequence[str] | None = None,
         families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
         missing: MissingValues = "error",
@@ -232,40 +235,41 @@ class Scan:
         draws, request = settled(
             n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
         )
-        choice = self.chosen(label, sensitive_features, control_features, sample_weight)
-        data = self.counted(choice, request, apart=True) if not choice.soft else self._gathered(choice, request)
+        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        counts = not roles.soft and roles.categorical
+        data = self.counted(roles, request, apart=True) if counts else self.gathered(roles, request.missing)
         return audit_dataset(data, request, draws, int(n_largest))
 
     def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> ColumnRoles:
         """Check which columns are what."""
-        labels = names_of(label, "label")
-        parts = {"sensitive_features": names_of(sensitive, "sensitive_features"), "control_features": names_of(control, "control_features")}
-        chosen = [("label", labels), *parts.items(), ("sample_weight", names_of(weight, "sample_weight"))]
-        for argument in ("label", "sensitive_features"):
-            if not dict(chosen)[argument]:
+        labels, controls = names_of(label, "label"), names_of(control, "control_features")
+        roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive)
+        chosen = [("label", labels), ("sensitive_features", (*roles.sensitive, *roles.measured)), ("control_features", controls)]
+        chosen.append(("sample_weight", names_of(weight, "sample_weight")))
+        for argument, names in chosen[:2]:
+            if not names:
                 raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
         refuse_columns(self.names, chosen, self.source.subject)
-        soft = len(labels) > 1 or self.source.list_length(labels[0]) is not None
-        return ColumnRoles(labels, soft, parts["sensitive_features"], parts["control_features"], weight)
+        return replace(roles, soft=len(labels) > 1 or self.source.list_length(labels[0]) is not None)
 
-    def counted(self, choice: ColumnRoles, request: Request, *, apart: bool = False) -> Dataset:
+    def counted(self, roles: ColumnRoles, request: Request, *, apart: bool = False) -> Dataset:
         """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
-        keys, weight = [choice.label[0], *choice.attributes], choice.weight
+        keys, weight = [roles.label[0], *roles.attributes], roles.weight
         if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
             keys.append(weight)
         tally = self.source.tally(keys, weight)
-        self._refuse_gaps(tally, choice, request.missing)
-        refuse_lists_as_text(tally.columns[choice.label[0]], choice.label[0])
+        self._refuse_gaps(tally, roles, request.missing)
+        refuse_lists_as_text(tally.columns[roles.label[0]], roles.label[0])
         if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
             tally = tally.spread(weight)
-        return dataset_of(tally, choice, missing=request.missing, fewest_classes=1 if apart else 2)
+        return dataset_of(tally, roles, missing=request.missing, fewest_classes=1 if apart else 2)
 
-    def _refuse_gaps(self, tally: Tally, choice: ColumnRoles, missing: str) -> None:
+    def _refuse_gaps(self, tally: Tally, roles: ColumnRoles, missing: str) -> None:
         """Refuse a table without rows, and columns that lack values."""
         gaps = gaps_of(tally, self.source)
         for name in gaps:
-            label = not choice.soft and name == choice.label[0]
-            if label or (missing == "error" and name in choice.attributes):
+            label = not roles.soft and name == roles.label[0]
+            if label or (missing == "error" and name in roles.attributes):
                 self.source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
             if gaps[name] == tally.n_rows:
                 raise MissingValueError(
@@ -276,35 +280,36 @@ class Scan:
 
     @contextmanager
     def _opened(
-        self, choice: ColumnRoles, request: Request, settings: Settings, costs: Any, normalize: bool, sample_entries: int
-    ) -> Iterator[tuple[Task, Dataset | None]]:
-        """Count or decode the table, to be solved as often as asked; for class labels give the counts as well."""
-        if not choice.soft:
-            counted = self.counted(choice, request)
-            job = MemoryTask.of(counted, request, settings, costs)
-            warn_of_doubts(job)
-            yield job, counted
+        self, roles: ColumnRoles, request: Request, settings: Settings, costs: Any, normalize: bool, sample_entries: int
+    ) -> Iterator[tuple[Task, TableRows]]:
+        """Count, decode or read the table, to be solved as often as asked."""
+        task: Task
+        if not roles.categorical or (roles.soft and costs is not None):
+            data = self.gathered(roles, request.missing, normalize=normalize)
+            task = MemoryTask.of(data, request, settings, costs)
+            rows = TableRows(self.source, roles, data.schema, None if roles.soft else data, normalize, data, data.n_rows)
+        elif not roles.soft:
+            counted = self.counted(roles, request)
+            task = MemoryTask.of(counted, request, settings, costs)
+            rows = TableRows(self.source, roles, counted.schema, counted, normalize, total=counted.size)
+        else:
+            tally = self.source.tally(roles.attributes, roles.weight)
+            self._refuse_gaps(tally, roles, request.missing)
+            groups, cell_weight = groups_of(tally, roles, missing=request.missing)
+            known = groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
+            schema = Schema(self.classes(roles), True, *known)
+            with self.source.blocks(Decode(roles, schema, normalize)) as blocks:
+                task = open_remote(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, sample_entries)
+                warn_of_doubts(task)
+                yield task, TableRows(self.source, roles, schema, None, normalize, total=tally.n_rows)
             return
-        if costs is not None:
-            raise ParameterError(
-                "Costs of changing probabilities are computed row by row, which is done in memory only.",
-                remedy="Leave costs out, or read the table and use r2b.debias.",
-            )
-        tally = self.source.tally(choice.attributes, choice.weight)
-        self._refuse_gaps(tally, choice, request.missing)
-        groups, cell_weight = groups_of(tally, choice, missing=request.missing)
-        schema = Schema(
-            self.classes(choice), True, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
-        )
-        with self.source.blocks(Decode(choice, schema, normalize)) as blocks:
-            elsewhere = open_remote(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, sample_entries)
-            warn_of_doubts(elsewhere)
-            yield elsewhere, None
+        warn_of_doubts(task)
+        yield task, rows
 
-    def classes(self, choice: ColumnRoles) -> Vocabulary:
+    def classes(self, roles: ColumnRoles) -> Vocabulary:
         """Name the classes of probabilities."""
-        names = np.array(choice.label)
-        length = self.source.list_length(choice.label[0]) if choice.listed else None
+        names = np.array(roles.label)
+        length = self.source.list_length(roles.label[0]) if roles.listed else None
         classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
         if len(classes) < 2:
             raise ParameterError(
@@ -314,38 +319,27 @@ class Scan:
             )
         return classes
 
-    def _gathered(self, choice: ColumnRoles, request: Request) -> Dataset:
-        """Bring a table of probabilities into memory."""
-        from r2b._data.dataset import assemble
-        from r2b._files.arrow import pyarrow
-
-        arrow = pyarrow()
-        parts, entries = [], 0
-        for batch in self.source.reading_numbers(choice).batches(choice.used):
-            width = self.source.list_length(choice.label[0]) if choice.listed else len(choice.label)
-            entries += len(batch) * (width or 1)
-            if entries > _AUDITED_ENTRIES:
-                raise ParameterError(
-                    f"{self.source.subject} has more than {_AUDITED_ENTRIES:,} probabilities, and they are resampled row by row in memory.",
-                    remedy="Audit a sample of the rows, or debias with epsilon=1: its certificate has the parity of all rows.",
-                )
-            parts.append(batch.record)
-        table = arrow.Table.from_batches(parts).combine_chunks()
-        columns = {name: table.column(name) for name in choice.used}
-        y: Any = {name: columns[name] for name in choice.label}
-        if choice.listed:
-            y = lists_to_matrix(columns[choice.label[0]].combine_chunks(), name=choice.label[0])
+    def gathered(self, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
+        """Read the columns that are used into memory, as rows in their order."""
+        source = self.source.reading_numbers(roles)
+        if not roles.categorical and not source.ordered:
+            raise ParameterError(
+                f"The rows of {source.name} have no order, and continuous and uncertain attributes are read row by row.",
+                remedy="Read the columns into memory and use r2b.debias or r2b.audit, or write them to files and scan those.",
+            )
+        columns = source.columns(roles.used)
+        for name in (*roles.label, *roles.sensitive, *roles.control):
+            label = name in roles.label
+            if columns[name].null_count and (label or missing == "error"):
+                source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
+        weight = None if roles.weight is None else columns[roles.weight]
         return assemble(
-            y,
-            **choice.features(columns),
-            sample_weight=None if choice.weight is None else columns[choice.weight],
-            fewest_classes=2,
-            missing=request.missing,
+            roles.labels(columns),
+            **roles.features(columns),
+            sample_weight=weight,
+            normalize=normalize,
+            fewest_classes=fewest_classes,
+            missing=missing,
             weightless="allow",
+            categorical_only=False,
         )
-
-
-def _table(solved: FairLabels, source: Source, choice: ColumnRoles, counted: Dataset | None, normalize: bool) -> FairTable:
-    kept = {each.name: getattr(solved, each.name) for each in fields(FairLabels)}
-    made = FairTable(**kept, source=source, choice=choice, counted=counted, normalize=normalize)
-    return replace(made, dataset=None)

@@ -107,7 +107,7 @@ def shape_of(source: FileSource, path: str, said: str | None = None) -> Format:
 
 def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, said: str | None = None) -> Path:
     """Write a table beside its target, to be moved into place by the writer, and give where; arguments as for :func:`write_files`."""
-    source, shape = source.reading_numbers(relabel.decode.choice), shape_of(source, path, said)
+    source, shape = source.reading_numbers(relabel.decode.roles), shape_of(source, path, said)
     many = source.listing.many
     writer.check(path, folder=many)
     refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
@@ -124,7 +124,7 @@ def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
     """Estimate the bytes that are written: what came in, and the new columns."""
     soft = relabel.form == "soft"
     # Labels that follow from classes repeat, and Parquet writes what repeats once; text does not.
-    each = 20 if shape.is_text and soft else 8 if soft and relabel.decode.choice.soft else 1
+    each = 20 if shape.is_text and soft else 8 if soft and relabel.decode.roles.soft else 1
     same = shape.kind == source.listing.format.kind
     return (source.n_bytes if same else source.n_bytes // 4) + (source.n_rows or 0) * len(relabel.names) * each
 
@@ -181,7 +181,7 @@ def _read_columns(source: FileSource, relabel: Relabel, shape: Format) -> list[s
 
 def _coded(relabel: Relabel) -> tuple[str, ...]:
     """Name the columns that are looked up: their text is best read as codes, and given back as text."""
-    choice = relabel.decode.choice
+    choice = relabel.decode.roles
     return tuple(name for name in (*choice.label, *choice.attributes) if name not in choice.key)
 
 
@@ -232,7 +232,7 @@ def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, ta
 
 def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
     """Give the columns of a file and the new ones after them, so that a file without rows has them too."""
-    arrow, choice = pyarrow(), relabel.decode.choice
+    arrow, choice = pyarrow(), relabel.decode.roles
     if choice.soft:
         label = arrow.array(relabel.decode.schema.classes.values.tolist()).type
     else:

@@ -151,11 +151,11 @@ def _like(footer: Any, schema: Any, relabel: Relabel) -> dict[str, Any]:
     group = footer.row_group(0)
     columns = [group.column(place) for place in range(group.num_columns)]
     codecs = {column.path_in_schema: "NONE" if column.compression == "UNCOMPRESSED" else column.compression for column in columns}
-    known = [name for name in relabel.decode.choice.label if name in codecs]
+    known = [name for name in relabel.decode.roles.label if name in codecs]
     label = codecs[known[0]] if known else next(iter(codecs.values()), "snappy")
     options["compression"] = codecs | dict.fromkeys(relabel.names, label)
     # Labels that follow from classes have few values; those that follow from probabilities have as many as rows.
-    few = [name for name in relabel.names if relabel.form != "soft" or not relabel.decode.choice.soft]
+    few = [name for name in relabel.names if relabel.form != "soft" or not relabel.decode.roles.soft]
     coded = [column.path_in_schema for column in columns if any("DICTIONARY" in each for each in column.encodings)]
     options["use_dictionary"] = [*coded, *few]
     options["write_statistics"] = any(column.is_stats_set for column in columns)

@@ -174,4 +174,4 @@ def without_rows(labels: FairLabels) -> FairLabels:
     schema = labels.schema
     vocabularies = tuple(replace(vocabulary, index=None) for vocabulary in schema.vocabularies)
     bare = replace(schema, classes=replace(schema.classes, index=None), vocabularies=vocabularies)
-    return replace(labels, schema=bare, dataset=None)
+    return replace(labels, rule=replace(labels.rule, schema=bare), rows=None)

@@ -17,7 +17,6 @@ except ImportError as cause:
     ) from cause
 
 from r2b.engines.torch.front import debias
-from r2b.engines.torch.labels import DeviceLabels
 from r2b.engines.torch.oracle import DeviceOracle
 
-__all__ = ["DeviceLabels", "DeviceOracle", "debias"]
+__all__ = ["DeviceOracle", "debias"]

@@ -18,9 +18,10 @@ from r2b._data.merge import Extent
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask
+from r2b._labels import FairLabels
 from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
 from r2b.engines.torch.batches import Batches, batch_rows_for
-from r2b.engines.torch.labels import DeviceLabels, Held
+from r2b.engines.torch.labels import TensorRows
 from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, Resident
 from r2b.engines.torch.reading import (
     Cells,
@@ -57,7 +58,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
     device: Any = None,
     batch_rows: int | None = None,
     **options: Unpack[Options],
-) -> DeviceLabels:
+) -> FairLabels:
     """Find the closest labels in parity, for labels on a device.
 
     Parameters
@@ -81,7 +82,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
 
     Returns
     -------
-    DeviceLabels
+    FairLabels
         As :func:`r2b.debias` gives, with labels as arrays of the library and device that they came from.
 
     Raises
@@ -130,7 +131,7 @@ def _of_probabilities(
     settings: Settings,
     kernel: KernelChoice,
     batch_rows: int | None,
-) -> DeviceLabels:
+) -> FairLabels:
     rows = rows_of(cells, weight)
     whole = batch_rows is None and y.device == rows.device
     source = Resident(y, rows) if whole else Batches(y, rows, _batch_rows(batch_rows, y, rows.device))
@@ -142,7 +143,7 @@ def _of_probabilities(
     job = DeviceTask.elsewhere(schema, cells.groups, extent, oracle, request, settings)
     warn_of_doubts(job)
     fair = job.solve(stacklevel=4)
-    return DeviceLabels.of(fair, Held(y, rows, cells.groups, giver, kernel, oracle.reads))
+    return replace(fair, rows=TensorRows(y, rows, cells.groups, giver, fair.schema, kernel, oracle.reads))
 
 
 def _batch_rows(batch_rows: int | None, y: Tensor, device: torch.device) -> int:
@@ -155,7 +156,7 @@ def _batch_rows(batch_rows: int | None, y: Tensor, device: torch.device) -> int:
 
 def _of_classes(
     y: Tensor, cells: Cells, weight: Tensor | None, giver: Giver, request: Request, settings: Settings, costs: Any
-) -> DeviceLabels:
+) -> FairLabels:
     """Count on the device, solve the table of counts on the host, look labels up on the device."""
     if y.shape[0] == 0:
         raise EmptyError("The argument y has no rows.", remedy="Pass one class per row.", argument="y")
@@ -176,4 +177,4 @@ def _of_classes(
     job = MemoryTask.of(table, request, settings, costs)
     warn_of_doubts(job)
     fair = job.solve(stacklevel=4)
-    return DeviceLabels.of(fair, Held(codes, rows_of(cells, weight), cells.groups, giver))
+    return replace(fair, rows=TensorRows(codes, rows_of(cells, weight), cells.groups, giver, fair.schema))

@@ -1,25 +1,22 @@
-"""What ``debias`` returns for labels on a device: the same object, whose labels leave as arrays of the device."""
+"""Rows on a device and their labels, which leave as arrays of the device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from r2b._data import Dataset, Groups
+from r2b._data import Dataset, Groups, Schema
 from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.compute import seed_of
 from r2b._data.groups import read_known_cells
 from r2b._data.labels import Labels
-from r2b._labels import FairLabels
-from r2b._labels.labels import Form
-from r2b._labels.rows import FairRows
+from r2b._labels.label_rows import LabelRows, MemoryRows
+from r2b._labels.rule import Rule
 from r2b.engines.torch.arrays import Giver, is_device_array, tensor_of
 from r2b.engines.torch.draws import uniforms
 from r2b.engines.torch.oracle import KernelChoice, choose_kernel, line_of
@@ -34,8 +31,11 @@ _BLOCK_ENTRIES = 1 << 26  # of labels that are made at once where not all are wa
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
-    """The rows that the labels are of.
+class TensorRows(LabelRows):
+    """Rows on a device, whose labels leave as arrays of the library and the device that they came from.
+
+    ``soft``, ``sample`` and ``expand`` are made there. What goes row by row in a fixed order (``round``, deviations, flows) is computed
+    in memory.
 
     Attributes
     ----------
@@ -45,31 +45,10 @@ class Held:
     groups : Groups
         The cells, each once.
     giver : Giver
+    schema : Schema
     kernel : {"auto", "triton", "torch"}
     reads : int
         How often the solve and its proof walked all labels.
-    """
-
-    y: Tensor
-    rows: DeviceRows
-    groups: Groups
-    giver: Giver
-    kernel: KernelChoice = "auto"
-    reads: int = 0
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DeviceLabels(FairLabels):
-    """Fair labels on a device, what they cost, and the proof.
-
-    Prices, status and certificate are as in :class:`r2b.FairLabels`. ``soft``, ``sample`` and ``expand`` give arrays of the library and
-    the device that the labels came from. ``round``, ``sampling_deviation`` and ``largest_changes`` go row by row in a fixed order and are
-    computed on the host.
-
-    Attributes
-    ----------
-    held : Held
-        The rows.
 
     Examples
     --------
@@ -83,106 +62,77 @@ class DeviceLabels(FairLabels):
             [0.4000, 0.6000]])
     """
 
-    held: Held | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, fair: FairLabels, held: Held) -> DeviceLabels:
-        """Put fair labels and their rows together."""
-        known = {each.name: getattr(fair, each.name) for each in fields(FairLabels)}
-        return cls(**{**known, "dataset": None}, held=held)
-
-    def cpu(self) -> FairLabels:
-        """Give the same labels with their rows on the host; the labels that came in are copied there."""
-        held = self._held()
-        groups = replace(held.groups, codes=held.rows.cells.cpu().numpy().astype(np.int64), repeats=None)
-        array = held.y.cpu().numpy()
-        soft = self.schema.is_soft
-        labels = Labels(self.schema.classes, None if soft else array.astype(np.int64), array if soft else None)
-        weight = None if held.rows.weight is None else held.rows.weight.cpu().numpy()
-        known = {each.name: getattr(self, each.name) for each in fields(FairLabels)}
-        return FairLabels(**{**known, "dataset": Dataset(labels, groups, weight, groups.index)})
-
-    @cached_property
-    def _host(self) -> FairLabels:
-        return self.cpu()
-
-    def _held(self) -> Held:
-        assert self.held is not None
-        return self.held
-
-    def _rows(self) -> FairRows:
-        return self._host._rows()
+    y: Tensor
+    rows: DeviceRows
+    groups: Groups
+    giver: Giver
+    schema: Schema
+    kernel: KernelChoice = "auto"
+    reads: int = 0
 
     @property
-    def weighted(self) -> bool:
-        """Whether the rows have weights."""
-        return self._held().rows.weight is not None
+    def n_rows(self) -> int:  # type: ignore[override]
+        """How many there are."""
+        return len(self.rows)
 
-    def soft(self, dtype: Any = None) -> Any:
-        """Build the matrix of fair labels on the device.
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        """Whether they have weights."""
+        return self.rows.weight is not None
 
-        Parameters
-        ----------
-        dtype : torch.dtype or floating-point data type of NumPy, optional
-            float64 by default, which is what the certificate speaks of.
-
-        Returns
-        -------
-        array of shape (N, n_classes)
-            On the host where the labels are there and went through the device in batches.
-        """
-        held, wanted = self._held(), _floating(dtype)
-        if self.unchanged and self.schema.is_soft and (dtype is None or held.y.dtype == wanted):
-            return held.giver.give(held.y)
-        if held.y.device == held.rows.device:
-            return held.giver.give(self._answers(held, slice(0, len(held.rows)), wanted))
-        blocks = [block.cpu() for block in self._blocks(_BLOCK_ENTRIES // len(self.classes), wanted)]
-        return held.giver.give(torch.cat(blocks))
-
-    def iter_soft(self, block_rows: int = 65_536, dtype: Any = None) -> Iterator[Any]:
-        """Give the matrix of fair labels a block of rows at a time, on the device."""
-        held, size = self._held(), _at_least_one(block_rows)
-        return (held.giver.give(block) for block in self._blocks(size, _floating(dtype)))
-
-    def _blocks(self, block_rows: int, dtype: torch.dtype) -> Iterator[Tensor]:
-        held = self._held()
-        for start in range(0, len(held.rows), max(1, block_rows)):
-            yield self._answers(held, slice(start, min(start + max(1, block_rows), len(held.rows))), dtype)
-
-    def _answers(self, held: Held, part: slice, dtype: torch.dtype) -> Tensor:
-        y, device = held.y[part].to(held.rows.device), held.rows.device
-        cells = held.rows.cells[part]
-        if not self.schema.is_soft:
-            return self._answers_to_classes[cells.long(), y.long()].to(dtype)
-        if self.unchanged:
-            return y.to(dtype)
-        out = torch.empty(y.shape, dtype=dtype, device=device)
-        rows = held.rows if part == slice(0, len(held.rows)) else held.rows.part(part)
-        shifts = self.families.shifts(held.groups, self.prices)
-        choose_kernel(held.kernel, y).answer(y, rows, line_of(shifts, self.lam, device), out)
-        return out
+    @property
+    def counts(self) -> Dataset:  # type: ignore[override]
+        """The rows, on the host."""
+        return self._host.dataset
 
     @cached_property
-    def _answers_to_classes(self) -> Tensor:
-        """P(new class | old class, cell) for the cells of the rows that are held, on the device."""
-        held = self._held()
-        return torch.tensor(self._response(held.groups).channel()).to(held.rows.device)
+    def _host(self) -> MemoryRows:
+        groups = replace(self.groups, codes=self.rows.cells.cpu().numpy().astype(np.int64), repeats=None)
+        array, soft = self.y.cpu().numpy(), self.schema.is_soft
+        labels = Labels(self.schema.classes, None if soft else array.astype(np.int64), array if soft else None)
+        weight = None if self.rows.weight is None else self.rows.weight.cpu().numpy()
+        return MemoryRows(Dataset(labels, groups, weight, groups.index))
 
-    def sample(self, random_state: Any = 0, *, key: Any = None) -> Any:
-        """Draw one class per row from its distribution, on the device; parity holds in expectation.
+    def in_memory(self) -> MemoryRows:
+        """Copy the rows to the host."""
+        return self._host
 
-        Parameters
-        ----------
-        random_state : int, Generator or None
-            The same number gives the same draw, on the host as well; None a new one each time.
-        key : array-like of shape (N,), or list of such, optional
-            As for :meth:`r2b.FairLabels.sample`; such draws are made on the host, and are the same as there.
-        """
+    def soft(self, rule: Rule, dtype: Any) -> Any:
+        """Build the matrix on the device; on the host where the labels are there and went through the device in batches."""
+        wanted = _floating(dtype)
+        if rule.unchanged and rule.schema.is_soft and (dtype is None or self.y.dtype == wanted):
+            return self.giver.give(self.y)
+        if self.y.device == self.rows.device:
+            return self.giver.give(self._answers(rule, slice(0, len(self.rows)), wanted))
+        return self.giver.give(torch.cat([block.cpu() for block in self._blocks(rule, _BLOCK_ENTRIES // len(rule.schema.classes), wanted)]))
+
+    def iter_soft(self, rule: Rule, block_rows: int, dtype: Any) -> Iterator[Any]:
+        """Give the matrix a block of rows at a time, on the device."""
+        return map(self.giver.give, self._blocks(rule, block_rows, _floating(dtype)))
+
+    def _blocks(self, rule: Rule, block_rows: int, dtype: torch.dtype) -> Iterator[Tensor]:
+        for start in range(0, len(self.rows), max(1, block_rows)):
+            yield self._answers(rule, slice(start, min(start + max(1, block_rows), len(self.rows))), dtype)
+
+    def _answers(self, rule: Rule, part: slice, dtype: torch.dtype) -> Tensor:
+        y, device = self.y[part].to(self.rows.device), self.rows.device
+        if not rule.schema.is_soft:
+            channel = torch.tensor(rule.response(self.groups).channel()).to(device)
+            return channel[self.rows.cells[part].long(), y.long()].to(dtype)
+        if rule.unchanged:
+            return y.to(dtype)
+        out = torch.empty(y.shape, dtype=dtype, device=device)
+        rows = self.rows if part == slice(0, len(self.rows)) else self.rows.part(part)
+        shifts = rule.families.shifts(self.groups, rule.prices)
+        choose_kernel(self.kernel, y).answer(y, rows, line_of(shifts, rule.lam, device), out)
+        return out
+
+    def sample(self, rule: Rule, seed: int, key: Any) -> Any:
+        """Draw one class per row on the device; by keys on the host. The draws are the same."""
         if key is not None:
-            return self._brought(self._host.sample(random_state, key=_host_keys(key)))
-        seed, first = seed_of(random_state), 0
-        codes = []
-        for block in self._blocks(_BLOCK_ENTRIES // len(self.classes), torch.float64):
+            return self._brought(self._host.sample(rule, seed, _host_keys(key)))
+        codes, first = [], 0
+        for block in self._blocks(rule, _BLOCK_ENTRIES // len(rule.schema.classes), torch.float64):
             edges = torch.cumsum(block, dim=1)
             draw = uniforms(first, len(block), seed, block.device)[:, None]
             # A class is drawn where its share of the line lies: rows that sum to a little less than 1 lose nothing at the end.
@@ -190,80 +140,51 @@ class DeviceLabels(FairLabels):
             first += len(block)
         return self._named(torch.cat(codes))
 
-    def round(self, random_state: Any = 0, *, key: Any = None) -> Any:
-        """Pick one class per row so that parity survives, as :meth:`r2b.FairLabels.round`; computed on the host, given on the device."""
-        return self._brought(self._host.round(random_state, key=_host_keys(key)))
+    def round(self, rule: Rule, seed: int, key: Any) -> Any:
+        """Pick one class per row: computed on the host, given on the device."""
+        return self._brought(self._host.round(rule, seed, _host_keys(key)))
 
     def _brought(self, labels: Any) -> Any:
-        held = self._held()
-        return held.giver.give(torch.tensor(np.asarray(labels)).to(held.rows.device))
+        return self.giver.give(torch.tensor(np.asarray(labels)).to(self.rows.device))
 
-    def expand(self, X: Any = None) -> tuple[Any, Any, Any]:
-        """Repeat each row for its classes of positive probability, with weights, on the device: exact parity.
-
-        Parameters
-        ----------
-        X : array with N rows on the device, optional
-            Features. Without them the first item returned is the row number of each repetition.
-        """
-        held = self._held()
-        features = None if X is None else tensor_of(X, what="X", device=held.rows.device)
-        if features is not None and len(features) != len(held.rows):
+    def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Any]:
+        """Repeat each row for its classes on the device, with weights."""
+        features = None if X is None else tensor_of(X, what="X", device=self.rows.device)
+        if features is not None and len(features) != len(self.rows):
             raise LengthError(
-                f"X has {len(features)} rows, but the labels have {len(held.rows)}.",
+                f"X has {len(features)} rows, but the labels have {len(self.rows)}.",
                 remedy="Pass the features of the same rows, in the same order.",
-                lengths={"X": len(features), "y": len(held.rows)},
+                lengths={"X": len(features), "y": len(self.rows)},
             )
-        refuse_other_index(("sensitive_features", held.groups.index), ("X", row_labels(X)))
+        refuse_other_index(("sensitive_features", self.groups.index), ("X", row_labels(X)))
         numbers, codes, weights = [], [], []
         first = 0
-        for block in self._blocks(_BLOCK_ENTRIES // len(self.classes), torch.float64):
+        for block in self._blocks(rule, _BLOCK_ENTRIES // len(rule.schema.classes), torch.float64):
             row, column = torch.nonzero(block > 0, as_tuple=True)
             numbers.append(row + first)
             codes.append(column)
             weights.append(block[row, column])
             first += len(block)
         index, weight = torch.cat(numbers), torch.cat(weights)
-        weight = weight if held.rows.weight is None else weight * held.rows.weight[index]
+        weight = weight if self.rows.weight is None else weight * self.rows.weight[index]
         taken = index if features is None else features[index]
-        return held.giver.give(taken), self._named(torch.cat(codes)), held.giver.give(weight)
+        return self.giver.give(taken), self._named(torch.cat(codes)), self.giver.give(weight)
 
-    def transform(
-        self,
-        y: Any,
-        *,
-        sensitive_features: Any,
-        control_features: Any = None,
-        sample_weight: Any = None,
-        normalize: bool = False,
-        form: Form = "soft",
-        random_state: Any = 0,
-    ) -> Any:
-        """Apply the prices to new rows: on the device for arrays of a device, else as :meth:`r2b.FairLabels.transform`."""
+    def read(self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> LabelRows:
+        """Read new rows: on the device for arrays of a device."""
         if not is_device_array(y):
-            return super().transform(
-                y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight,
-                normalize=normalize, form=form, random_state=random_state,
-            )  # fmt: skip
-        if form not in get_args(Form):
-            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
-        new = replace(self, held=self._read(y, sensitive_features, control_features, sample_weight, normalize))
-        if form in ("soft", "expand"):
-            return new.soft() if form == "soft" else new.expand()
-        return new.sample(random_state) if form == "sample" else new.round(random_state)
-
-    def _read(self, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> Held:
-        labels = tensor_of(y, what="y")
+            return super().read(rule, y, sensitive, control, weight, normalize)
+        labels, schema = tensor_of(y, what="y"), rule.schema
         refuse_dimensions(labels)
-        if (labels.ndim == 2) is not self.schema.is_soft:
-            forms, soft = ("class labels", "probabilities"), self.schema.is_soft
+        if (labels.ndim == 2) is not schema.is_soft:
+            forms, soft = ("class labels", "probabilities"), schema.is_soft
             raise ShapeError(
                 f"The argument y holds {forms[not soft]}, but {forms[soft]} were fitted.",
                 remedy=f"Pass {forms[soft]}, or fit again on {forms[not soft]}.",
                 argument="y",
             )
         groups = read_known_cells(
-            host_attributes(sensitive), host_attributes(control), fitted=self.schema.layout, known_crossings=self.table is not None
+            host_attributes(sensitive), host_attributes(control), fitted=schema.layout, known_crossings=rule.table is not None
         )
         refuse_lengths("y", len(labels), "sensitive_features", groups.n_rows)
         refuse_other_index(("sensitive_features", groups.index), ("sample_weight", row_labels(weight)))
@@ -273,14 +194,14 @@ class DeviceLabels(FairLabels):
         if labels.ndim == 2:
             refuse_labels(labels)
             labels = side_by_side(normalized(labels) if normalize else labels)
-            _, worst = choose_kernel(self._held().kernel, labels).label_sums(labels, rows)
+            _, worst = choose_kernel(self.kernel, labels).label_sums(labels, rows)
             refuse_rows(labels, *worst.tolist())
         else:
             labels = self._known_codes(labels)
-        return Held(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), Giver.of(y), self._held().kernel)
+        return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), Giver.of(y), schema, self.kernel)
 
     def _known_codes(self, labels: Tensor) -> Tensor:
-        values = torch.from_numpy(np.array(self.classes, dtype=np.int64)).to(labels.device)
+        values = torch.from_numpy(np.array(self.schema.classes.values, dtype=np.int64)).to(labels.device)
         wide = labels.to(torch.int64)
         codes = torch.searchsorted(values, wide).clamp_(max=len(values) - 1)
         unseen = torch.nonzero(values[codes] != wide)
@@ -296,19 +217,8 @@ class DeviceLabels(FairLabels):
         return codes
 
     def _named(self, codes: Tensor) -> Any:
-        values = torch.from_numpy(np.array(self.classes)).to(codes.device)
-        return self._held().giver.give(values[codes])
-
-
-def _at_least_one(block_rows: Any) -> int:
-    """Read how many rows a block has."""
-    if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or int(block_rows) < 1:
-        raise ParameterError(
-            f"block_rows is {block_rows!r}.",
-            remedy="Pass how many rows a block has, a whole number of at least 1.",
-            block_rows=block_rows,
-        )
-    return int(block_rows)
+        values = torch.from_numpy(np.array(self.schema.classes.values)).to(codes.device)
+        return self.giver.give(values[codes])
 
 
 def _host_keys(key: Any) -> Any:

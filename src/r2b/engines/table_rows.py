@@ -1,0 +1,221 @@
+"""Rows of a table that lives elsewhere: their labels leave with the table, or through memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data import Dataset, Schema
+from r2b._data.compute import refuse_beyond_memory
+from r2b._data.merge import class_weights
+from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
+from r2b._labels.forms.rounding import Search, whole_counts
+from r2b._labels.forms.turns import Turns
+from r2b._labels.label_rows import LabelRows, MemoryRows, applied
+from r2b._labels.realised import Realised, realised
+from r2b._labels.rule import Rule
+from r2b._solve.certificate import Certificate
+from r2b.engines.decode import Decode
+from r2b.engines.relabel import BorderSearch, Coded, Form, Heaviest, Leaving, Relabel, new_names
+from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
+from r2b.engines.source import Source
+from r2b.errors import DataWarning, ParameterError, RowsUnavailableError
+
+Integers = NDArray[np.int64]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
+_FRAME = "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are in memory."
+_BY_BATCH = (
+    "{name} has no order of its rows and more than {limit:,} of them: 'round' of probabilities and weighted rows keeps the class counts of "
+    "every batch, not of the whole table."
+)
+_EXACT = "Take 'soft' or 'expand', which are exact, or write the table to files and scan those."
+_SENT_ROWS = 1 << 23  # decided rows that are sent to where rows without an order are: 16 bytes each
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows(LabelRows):
+    """The rows of a table.
+
+    Attributes
+    ----------
+    source : Source
+    roles : ColumnRoles
+    schema : Schema
+    counts : Dataset or None
+        Class labels, counted: one row per combination of values.
+    normalize : bool
+    held : Dataset or None
+        The rows, where they had to be read into memory to be solved.
+    total : int or None
+        How many rows there are, where it is known.
+    """
+
+    source: Source
+    roles: ColumnRoles
+    schema: Schema
+    counts: Dataset | None = field(default=None, repr=False)
+    normalize: bool = False
+    held: Dataset | None = field(default=None, repr=False)
+    total: int | None = None
+
+    @property
+    def n_rows(self) -> int | None:  # type: ignore[override]
+        """How many there are; None where that takes a pass over them."""
+        return self.total
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        """Whether they have weights."""
+        return self.roles.weight is not None
+
+    def in_memory(self) -> MemoryRows:
+        """Read the columns that were used into memory.
+
+        Raises
+        ------
+        RowsUnavailableError
+            The rows have no order, so that labels alone would belong to nobody.
+        """
+        if not self.source.ordered:
+            raise RowsUnavailableError(
+                f"The rows of {self.source.name} have no order, so that labels alone belong to no row.", remedy=_FRAME
+            )
+        return MemoryRows(self._read(self.schema)[0])
+
+    def _read(self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0) -> tuple[Dataset, Integers]:
+        """Read the rows into memory, with the draws that their keys give."""
+        roles, source = self.roles, self.source.reading_numbers(self.roles)
+        if self.held is not None and not keys:
+            return self.held, draws_of(row_numbers(0, self.held.n_rows), seed)
+        needed = (self.total or 0) * (8 * len(schema.classes) * (3 if roles.soft else 1) + 64)
+        refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
+        columns = source.columns([*roles.used, *keys])
+        draws = draws_of(key_words([columns[name] for name in keys], keys), seed) if keys else None
+        data = self.held or read_rows(columns, roles, schema, self.normalize)
+        return data, draws_of(row_numbers(0, data.n_rows), seed) if draws is None else draws
+
+    def frame(self, rule: Rule, **asked: Any) -> Any:
+        """Give the table with its fair labels in new columns, of the kind that came in."""
+        return self.source.frame(self.relabel(rule, **asked))
+
+    def write(self, rule: Rule, path: str, *, force: bool = False, **asked: Any) -> None:
+        """Write the table with its fair labels in new columns."""
+        self.source.write(self.relabel(rule, **asked), path, force=force)
+
+    def realised_as(self, rule: Rule, proof: Certificate, form: Any, seed: int, key: Any) -> Realised:
+        """Measure the labels that leave, one class per row: a pass over the rows."""
+        return self.measured(self.relabel(rule, form, random_state=seed, key=key), proof)
+
+    def measured(self, relabel: Relabel, proof: Certificate) -> Realised:
+        """Measure the labels that leave, one class per row."""
+        rule = relabel.rule
+        if self.held is not None and relabel.decided is not None:
+            return MemoryRows(self.held).realised(rule, proof, rule.schema.classes.decode(relabel.decided))
+        leaving, source = Leaving(relabel), self.source.reading_numbers(self.roles)
+        shape = (len(rule.schema.table), len(rule.schema.classes))
+        weight, sums = np.zeros(shape[0]), np.zeros(shape)
+        for mine, classes in source.run(leaving.needed, leaving):
+            weight, sums = weight + mine, sums + classes
+        return realised(rule.families, proof, rule.schema.layout, sums, weight)
+
+    def relabel(self, rule: Rule, form: Form, *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Relabel:
+        """Give what makes the new columns of a batch; for "round" this takes a pass over the rows."""
+        source, roles = self.source, self.roles
+        if form not in get_args(Form):
+            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
+        keys, drawn = names_of(key, "key"), form in ("round", "sample")
+        if drawn and not keys and not source.ordered:
+            raise ParameterError(
+                f"The rows of {source.name} have no order, so that nothing tells them apart for {form!r}.",
+                remedy="Name columns that do, such as key='id'; the same keys then always get the same labels.",
+                form=form,
+            )
+        refuse_columns(source.names, [("key", keys)], source.subject)
+        names = new_names(form, new_column, roles, rule.schema.classes.values.tolist(), ordered=source.ordered)
+        taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
+        if taken is not None:
+            raise ParameterError(
+                f"The new column {taken!r} would have the name of a column of {source.name}.",
+                remedy="Choose another name with new_column=...",
+                column=taken,
+            )
+        return self.relabelled(rule, form, names, random_state, keys if drawn else ())
+
+    def relabelled(self, rule: Rule, form: Form, names: tuple[str, ...], random_state: int, keys: tuple[str, ...]) -> Relabel:
+        """Give what makes new columns of these names; arguments as for :meth:`relabel`, checked."""
+        roles = replace(self.roles, key=keys)
+        made = Relabel(Decode(roles, rule.schema, self.normalize), rule, form, names, random_state)
+        if form != "round" or (rule.unchanged and not roles.soft):
+            return made
+        if roles.categorical and self.counts is not None and roles.weight is None:
+            return replace(made, borders=self._borders(made))
+        if keys or self.held is not None:
+            return self._decided_by_draws(made)
+        return replace(made, decided=self._decided(made))
+
+    def _decided(self, relabel: Relabel) -> Array:
+        """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
+        decode, source, heaviest = relabel.decode, self.source.reading_numbers(self.roles), None
+        if self.roles.weight is not None:
+            heaviest = np.max([*source.run(self.roles.used, Heaviest(decode))], axis=0)
+        turns = Turns(len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True)
+        for first, data, draws, weight in source.run(relabel.needed, Coded(decode, relabel.random_state)):
+            turns.take(data.groups.codes, draws, weight, first, relabel.rows(data).of_rows)
+        return turns.finish()
+
+    def _decided_by_draws(self, relabel: Relabel) -> Relabel:
+        """Round rows in memory, those with keys in the order of their draws, which is the same wherever they live."""
+        source, rule, keys = self.source, relabel.rule, relabel.decode.roles.key
+        if not source.ordered and (self.total or 0) > _SENT_ROWS:
+            doubt = DataWarning(_BY_BATCH.format(name=source.subject, limit=_SENT_ROWS), remedy=_EXACT)
+            warnings.warn(doubt, stacklevel=6)
+            return relabel
+        data, draws = self._read(rule.schema, keys, relabel.random_state)
+        codes = applied(rule, data).round(draws, relabel.random_state, keyed=bool(keys))
+        if source.ordered:
+            return replace(relabel, decided=codes)
+        order = np.argsort(draws, kind="stable")
+        rising = draws[order]
+        twice = np.flatnonzero(np.diff(rising) == 0)
+        if len(twice):
+            raise ParameterError(
+                f"The key {', '.join(map(repr, keys))} does not tell all rows of {source.name} apart: {len(twice) + 1:,} share theirs.",
+                remedy="Name columns whose values together are different in every row.",
+                key=keys,
+            )
+        return replace(relabel, decided=codes[order], draws=rising)
+
+    def _borders(self, relabel: Relabel) -> Integers:
+        """Find the draws at which new classes end, for "round" of class labels: one pass over the rows."""
+        assert self.counts is not None
+        schema = relabel.rule.schema
+        n_cells, n_classes = len(schema.table), len(schema.classes)
+        if n_cells * n_classes**2 > _LARGEST_CHANNEL:
+            raise ParameterError(
+                f"There are {n_classes:,} classes in {n_cells:,} groups, and 'round' counts how many rows of each class become each other, "
+                f"in every group: a table of {8 * n_cells * n_classes**2 / 1e9:,.0f} GB.",
+                remedy="Take 'sample' or 'expand', which need no such table, or put rare classes together first.",
+                n_classes=n_classes,
+                n_cells=n_cells,
+            )
+        counts = class_weights(self.counts, ignore_weight=True)
+        whole = whole_counts(counts, relabel.response.channel(), relabel.random_state)
+        found: Integers | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
+        while isinstance(found, Search):
+            look = BorderSearch(relabel.decode, found, relabel.random_state)
+            found = found.borders(self.source.run(look.needed, look))
+        return found
+
+
+def read_rows(columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
+    """Read whole columns as rows with the codes of a schema."""
+    weight = None if roles.weight is None else columns[roles.weight]
+    y = roles.labels(columns, len(schema.classes))
+    return schema.read(y, **roles.features(columns), sample_weight=weight, normalize=normalize, known_crossings=roles.categorical)
