@@ -20,6 +20,7 @@ from r2b.engines.torch.levels import _by_device, _by_host  # noqa: E402
 from r2b.engines.torch.oracle import DeviceOracle  # noqa: E402
 from r2b.engines.torch.rows import DeviceRows, add_by_cell  # noqa: E402
 from r2b.errors import NotSolvedWarning  # noqa: E402
+from r2b.engines.torch.labels import TensorRows
 
 SHAPES = [(300, 5, 3), (257, 100, 4), (200, 2, 70)]
 
@@ -95,8 +96,8 @@ def test_a_large_table_is_solved_from_a_sample_to_the_same_prices() -> None:
     assert abs(fair.certificate.relative_gap) <= 1e-9
     host = r2b.debias(y, sensitive_features=groups, epsilon=0.01)
     assert np.abs(fair.prices - host.prices).max() <= 1e-5
-    assert fair.held is not None
-    assert 3 <= fair.held.reads <= 100
+    assert isinstance(fair.rows, TensorRows)
+    assert 3 <= fair.rows.reads <= 100
 
 
 def test_the_same_rows_give_the_same_bits() -> None:

@@ -94,7 +94,7 @@ def test_drawn_labels_are_those_of_the_host_and_are_measured_there() -> None:
 def test_rounded_labels_are_those_of_the_host() -> None:
     fair, _, groups = solved()
     rounded = fair.round(7)
-    assert torch.equal(rounded, torch.from_numpy(fair.cpu().round(7)))
+    assert torch.equal(rounded, torch.from_numpy(fair.in_memory().round(7)))
     means = np.array([np.bincount(rounded.numpy()[groups == group], minlength=5) / (groups == group).sum() for group in range(3)])
     sizes = np.bincount(groups)[:, None]
     assert (np.abs(means - fair.certificate.means) <= 1.0 / sizes + 1e-9).all()
@@ -111,7 +111,7 @@ def test_blocks_of_labels_are_the_labels() -> None:
 
 def test_new_rows_get_the_labels_that_the_host_would_give() -> None:
     fair, y, groups = solved()
-    host = fair.cpu()
+    host = fair.in_memory()
     new = fair.transform(torch.from_numpy(y[:50]), sensitive_features=torch.from_numpy(groups[:50]))
     assert np.abs(new.numpy() - host.transform(y[:50], sensitive_features=groups[:50])).max() <= 1e-12
     assert np.abs(fair.transform(y[:50], sensitive_features=groups[:50]) - new.numpy()).max() <= 1e-12

@@ -100,7 +100,7 @@ class FairLabels(Solution):
 
     def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
-        if not isinstance(block_rows, Integral) or block_rows < 1:
+        if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or block_rows < 1:
             raise ParameterError(
                 f"block_rows is {block_rows!r}.",
                 remedy="Pass how many rows a block has, a whole number of at least 1.",
