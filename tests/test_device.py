@@ -16,11 +16,11 @@ import r2b.engines.torch  # noqa: E402
 from r2b._solve.solvers import Status  # noqa: E402
 from r2b.engines.torch import plain  # noqa: E402
 from r2b.engines.torch.batches import Batches  # noqa: E402
+from r2b.engines.torch.labels import TensorRows  # noqa: E402
 from r2b.engines.torch.levels import _by_device, _by_host  # noqa: E402
 from r2b.engines.torch.oracle import DeviceOracle  # noqa: E402
 from r2b.engines.torch.rows import DeviceRows, add_by_cell  # noqa: E402
 from r2b.errors import NotSolvedWarning  # noqa: E402
-from r2b.engines.torch.labels import TensorRows
 
 SHAPES = [(300, 5, 3), (257, 100, 4), (200, 2, 70)]
 

@@ -31,7 +31,6 @@ from r2b.errors import (
     MixedTypeError,
     ParameterError,
     ProbabilityError,
-    RowsUnavailableError,
     WeightError,
 )
 

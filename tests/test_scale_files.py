@@ -242,7 +242,7 @@ def test_rows_that_are_unlike_those_that_were_counted_are_refused_with_their_pla
     fair = opened("parquet", tmp_path).debias("job", sensitive_features="sex")
     other = PEOPLE.set_column(2, "sex", pa.array(["x"] * len(PEOPLE)))
     place = file_tables.write(other, tmp_path / "other" / "people.parquet")
-    relabel = fair.relabel("soft")
+    relabel = fair.rows.relabel(fair.rule, "soft")
     with pytest.raises(UnseenError, match=r"people.parquet, row group 0, row 0"):
         list(FileSource.open(place).frame(relabel))
 

@@ -25,7 +25,7 @@ from r2b.errors import InputError, ParameterError
 PEOPLE = file_tables.people()
 
 
-def fair_of(given: Any) -> r2b.engines.FairTable:
+def fair_of(given: Any) -> r2b.FairLabels:
     return r2b.scan(given).debias("job", sensitive_features="sex", epsilon=0.05)
 
 

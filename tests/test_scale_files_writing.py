@@ -30,7 +30,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DelimitedStored.__init__, "__defaults__", ("utf-8", 5_003))
 
 
-def fair_of(given: Any, **options: Any) -> r2b.engines.FairTable:
+def fair_of(given: Any, **options: Any) -> r2b.FairLabels:
     return r2b.scan(given, **options).debias("job", sensitive_features="sex", epsilon=0.05)
 
 
@@ -57,7 +57,7 @@ def test_a_table_is_written_as_it_would_be_framed(way: str, form: Any, tmp_path:
     if got.schema.field(got.num_columns - 1).type == pa.string():
         wanted = wanted.cast(pa.schema([(name, pa.string()) for name in wanted.column_names]))
         for name in wanted.column_names[-4:]:
-            if name in fair.relabel(form).names and form in ("soft", "expand") and name != "job_fair":
+            if name in fair.rows.relabel(fair.rule, form).names and form in ("soft", "expand") and name != "job_fair":
                 np.testing.assert_array_equal(np.array(got[name].to_pylist(), float), np.array(wanted[name].to_pylist(), float))
                 got, wanted = got.drop_columns(name), wanted.drop_columns(name)
     assert values(got) == values(wanted)
@@ -85,7 +85,7 @@ def test_text_is_written_as_the_table_in_memory_writes_it(tmp_path: Path) -> Non
     fair = fair_of(place)
     for form in FORMS:
         fair.write(tmp_path / f"{form}.csv", form)
-        new = pa.Table.from_batches(list(fair.frame(form))).select(list(fair.relabel(form).names))
+        new = pa.Table.from_batches(list(fair.frame(form))).select(list(fair.rows.relabel(fair.rule, form).names))
         rows = new["job_fair_row"].to_pylist() if form == "expand" else None
         table = read_table(place)
         wanted = encode_table(table, {name: new[name].combine_chunks() for name in new.column_names}, table.format, rows)
@@ -224,7 +224,7 @@ def test_a_folder_leaves_with_the_same_paths_and_without_what_they_tell(form: An
     assert {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()} == names
     for name in names:
         new = pq.ParquetFile(tmp_path / "out" / name)
-        assert new.schema_arrow.names == [*pq.ParquetFile(place / name).schema_arrow.names, *fair.relabel(form).names]
+        assert new.schema_arrow.names == [*pq.ParquetFile(place / name).schema_arrow.names, *fair.rows.relabel(fair.rule, form).names]
     got, wanted = read_back(tmp_path / "out"), pa.Table.from_batches(list(fair.frame(form)))
     assert got.num_rows == wanted.num_rows
     assert values(got.select(wanted.column_names)) == values(wanted)

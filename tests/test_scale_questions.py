@@ -12,7 +12,7 @@ import pytest
 from file_tables import people, scores
 
 import r2b
-from r2b.engines import fair as fair_room
+from r2b.engines import table_rows
 from r2b.errors import EmptyError, MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, UnseenError
 
 pa = pytest.importorskip("pyarrow")
@@ -162,7 +162,7 @@ def test_results_of_files_can_be_pickled_and_go_on(folder: Path) -> None:
 def test_too_many_classes_for_a_table_of_changes_are_refused_and_the_remedy_works(monkeypatch: pytest.MonkeyPatch) -> None:
     table = people(300)
     fair = r2b.scan(table).debias("job", sensitive_features="sex", epsilon=0.02)
-    monkeypatch.setattr(fair_room, "_LARGEST_CHANNEL", 16)
+    monkeypatch.setattr(table_rows, "_LARGEST_CHANNEL", 16)
     with pytest.raises(ParameterError, match=r"There are 4 classes in 2 groups.*Take 'sample' or 'expand'"):
         fair.frame("round")
     assert fair.frame("sample").num_rows == 300 and fair.frame("expand").num_rows >= 300
@@ -171,6 +171,6 @@ def test_too_many_classes_for_a_table_of_changes_are_refused_and_the_remedy_work
 def test_fair_labels_are_rounded_to_themselves_without_a_pass() -> None:
     table = people(300)
     fair = r2b.scan(table).debias("job", sensitive_features="sex", epsilon=1.0)
-    assert fair.unchanged and fair.relabel("round").borders is None
+    assert fair.unchanged and fair.rows.relabel(fair.rule, "round").borders is None
     assert fair.frame("round")["job_fair"].equals(table["job"])
     assert fair.largest_changes() == []

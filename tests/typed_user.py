@@ -22,7 +22,7 @@ def use() -> list[float]:
     near: r2b.FairLabels = r2b.smallest_epsilon(y, sensitive_features=people, changes=0.01)
     found: r2b.Audit = r2b.audit(y, sensitive_features=people)
     columns = r2b.scan("people.parquet")
-    table: r2b.FairTable = columns.debias("education", sensitive_features=["sex", "race"], families=[r2b.Family("sex"), ["sex", "race"]])
+    table: r2b.FairLabels = columns.debias("education", sensitive_features=["sex", "race"], families=[r2b.Family("sex"), ["sex", "race"]])
     table.write("fair.parquet", "round")
     try:
         r2b.load("fair.json").transform(y, sensitive_features=people)

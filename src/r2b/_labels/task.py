@@ -17,10 +17,10 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.weights import read_costs
-from r2b._labels.options import Settings
 from r2b._labels.changes import means_by_cell
 from r2b._labels.label_rows import MemoryRows
 from r2b._labels.labels import FairLabels
+from r2b._labels.options import Settings
 from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of

@@ -173,7 +173,9 @@ def _columns_of(stored: Any) -> ColumnRoles:
     membership = tuple((str(name), _texts_of(name, columns)) for name, columns in stored["membership"])
     if type(stored["soft"]) is not bool or not isinstance(stored["weight"], (str, NoneType)) or not lists["label"]:
         raise ValueError(f"columns is {stored!r}")
-    return ColumnRoles(**lists, soft=stored["soft"], weight=stored["weight"], membership=membership)
+    if stored["settings"]:
+        raise ValueError("settings of continuous attributes are not written by the command line")
+    return ColumnRoles(**lists, soft=stored["soft"], weight=stored["weight"], membership=membership)  # type: ignore[arg-type]
 
 
 def _texts_of(name: str, stored: Any) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ class Output:
         InputError
             A value cannot be read, or rows are not where they should be.
         """
-        choice = self.decode.choice
+        choice = self.decode.roles
         old = tuple(dict.fromkeys([*choice.used, *choice.key]))
         own = () if self.data is not None else old
         beside = None if self.data is None else _Ahead(self.data.reading_numbers(choice).batches(old), self.data.name)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from r2b import FairLabels
 from r2b._data import Schema, Vocabulary
 from r2b._files.plain import as_text
-from r2b._labels.options import request_and_settings
 from r2b._labels.label_rows import MemoryRows
+from r2b._labels.options import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import PROVEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -22,7 +22,6 @@ from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
 from r2b.engines.applying import gaps_of, recounted, refuse_other_kind
-from r2b.engines.batch import lists_to_matrix
 from r2b.engines.decode import Decode
 from r2b.engines.roles import ColumnRoles, names_of, refuse_columns, with_attributes
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote

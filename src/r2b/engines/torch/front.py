@@ -16,9 +16,9 @@ from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.labels import Labels, refuse_lone_probabilities
 from r2b._data.merge import Extent
 from r2b._data.vocabulary import Vocabulary
+from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask
-from r2b._labels import FairLabels
 from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
 from r2b.engines.torch.batches import Batches, batch_rows_for
 from r2b.engines.torch.labels import TensorRows
