@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import r2b
 from r2b._audit import Audit, audit
-from r2b._audit.measure import explained_of_sums
+from r2b._audit.families import explained_of_sums
 from r2b._audit.resampling import Draws, FamilyRows, Kinds, ranges
 from r2b._data import read
 from r2b.metrics.chance import sampling_level
@@ -223,7 +223,7 @@ def test_a_missing_value_of_a_continuous_attribute_is_left_out_and_counted(adult
 
 def rows_of(y: NDArray[Any], s: NDArray[Any], weight: NDArray[Any]) -> FamilyRows:
     data = read(y, sensitive_features=s, sample_weight=weight)
-    return FamilyRows(data, Kinds.of(data), np.arange(data.n_groups), data.n_groups)
+    return FamilyRows(data, Kinds.of(data), np.arange(data.n_groups))
 
 
 def test_a_table_of_few_weights_is_drawn_as_its_rows_are() -> None:

@@ -53,6 +53,31 @@ def test_a_verdict_is_the_comparison_of_the_two_numbers_shown(seed: int, n_permu
         assert (family.parity > family.chance.quantile + 1e-12) == (family.chance.p_value <= 0.05)
 
 
+def crossed(n: int = 600) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    """Two sexes that differ for sure, crossed with sites of which one has two rows: by chance those two are as far out as can be."""
+    rng = np.random.default_rng(5)
+    people = {"sex": rng.choice(["f", "m"], n), "site": np.array(["trunk", "face"] * (n // 2), dtype="<U5")}
+    people["site"][:2], people["sex"][:2] = "ear", ["f", "m"]
+    return np.where(rng.random(n) < np.where(people["sex"] == "f", 0.8, 0.3), "yes", "no"), people
+
+
+def test_where_p_value_and_verdict_differ_the_text_says_what_each_is_of() -> None:
+    y, people = crossed()
+    found = audit(y, sensitive_features=people, n_boot=0)
+    by_name = {family.name: family for family in found.families}
+    family = by_name["sex x site"]
+    assert family.chance is not None and family.chance.p_value > 0.05 and family.worst is not None and family.verdicts_differ
+    assert not by_name["sex"].verdicts_differ
+    lines = [line for line in str(found).splitlines() if "p and verdict" in line]
+    assert len(lines) == 1 and "largest difference between any two groups" in lines[0] and "sizes of its own groups" in lines[0]
+    facts = gather(y, sensitive_features=people, epsilon=0.1, n_boot=0, frontier_points=0)
+    for page in (to_html(facts), to_markdown(facts), audit_html(found)):
+        assert "The p-value of sex x site is of the largest difference" in page
+    y, sex = table()
+    facts = gather(y, sensitive_features=sex, epsilon=0.1, n_boot=0, frontier_points=0)
+    assert "The p-value of" not in to_html(facts) + to_markdown(facts)
+
+
 def test_too_few_permutations_give_no_verdict() -> None:
     y, sex = table()
     found = audit(y, sensitive_features=sex, n_permutations=18, n_boot=0)

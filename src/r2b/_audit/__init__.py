@@ -1,11 +1,9 @@
 """Questions about labels: how far they are from parity, what parity costs, what a budget buys, how two bounds compare."""
 
-from r2b._audit.budget import smallest_epsilon
 from r2b._audit.comparison import Comparison, compare
-from r2b._audit.differences import Chance, Difference, RankedGroup
-from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
+from r2b._audit.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
 from r2b._audit.measure import audit
-from r2b._audit.tradeoff import Frontier, FrontierPoint, frontier
+from r2b._audit.tradeoff import Frontier, FrontierPoint, frontier, smallest_epsilon
 
 __all__ = [
     "Audit",

@@ -100,30 +100,23 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
     (True, False)
     """
     if not isinstance(choices, Mapping) or not choices:
-        raise ParameterError(
-            f"choices is {choices!r}.",
-            remedy="Name at least one, such as {'strict': {'epsilon': 0.0}, 'four fifths': {'bound': 'ratio', 'epsilon': 0.2}}.",
-            choices=choices,
-        )
+        remedy = "Name at least one, such as {'strict': {'epsilon': 0.0}, 'four fifths': {'bound': 'ratio', 'epsilon': 0.2}}."
+        raise ParameterError(f"choices is {choices!r}.", remedy=remedy, choices=choices)
     for name, choice in choices.items():
         if not isinstance(choice, Mapping):
-            raise ParameterError(
-                f"The choice {name!r} is {choice!r}.", remedy=f"Name its options: {{{name!r}: {{'epsilon': 0.01}}}}.", choice=choice
-            )
+            remedy = f"Name its options: {{{name!r}: {{'epsilon': 0.01}}}}."
+            raise ParameterError(f"The choice {name!r} is {choice!r}.", remedy=remedy, choice=choice)
     if len({str(name) for name in choices}) < len(choices):  # 1 and "1" are two keys and one name
-        raise ParameterError(
-            f"Two of the choices {', '.join(map(repr, choices))} have one name.",
-            remedy="Give every choice a name of its own, as text.",
-            choices=list(choices),
-        )
-    jobs = {str(name): task_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
-    warn_of_doubts(*jobs.values())
-    labels = {name: job.solve(stacklevel=3) for name, job in jobs.items()}
-    violation = np.zeros((len(jobs), len(jobs)))
-    for row, (name, job) in enumerate(jobs.items()):
-        own = job.cell_means(labels[name])
-        for column, other in enumerate(jobs.values()):
-            cells = own if _same_cells(job.dataset, other.dataset) else means_by_cell(other.dataset, labels[name])
+        problem = f"Two of the choices {', '.join(map(repr, choices))} have one name."
+        raise ParameterError(problem, remedy="Give every choice a name of its own, as text.", choices=list(choices))
+    tasks = {str(name): task_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
+    warn_of_doubts(*tasks.values())
+    labels = {name: task.solve(stacklevel=3) for name, task in tasks.items()}
+    violation = np.zeros((len(tasks), len(tasks)))
+    for row, (name, task) in enumerate(tasks.items()):
+        own = task.cell_means(labels[name])
+        for column, other in enumerate(tasks.values()):
+            cells = own if _same_cells(task.dataset, other.dataset) else means_by_cell(other.dataset, labels[name])
             violation[row, column] = other.parity.violation(other.parity.means(cells))
     violation.flags.writeable = False
     return Comparison(labels, violation)
@@ -131,7 +124,5 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
 
 def _same_cells(one: Dataset, other: Dataset) -> bool:
     """Tell whether the rows of two readings of a table are in the same cells, with the same weights."""
-    if one.n_groups != other.n_groups or (one.weight is None) != (other.weight is None):
-        return False
-    weighted = one.weight is None or other.weight is None or np.array_equal(one.weight, other.weight)
-    return weighted and np.array_equal(one.groups.codes, other.groups.codes)
+    same_weight = np.array_equal(np.asarray(one.weight), np.asarray(other.weight))  # two times None is the same
+    return same_weight and np.array_equal(one.groups.codes, other.groups.codes)

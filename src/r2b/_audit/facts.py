@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit.differences import SAME, SMALL, Chance, Difference, RankedGroup
 from r2b._constraints.families import Absent
+from r2b._constraints.families.doubts import FEWEST
+from r2b._constraints.families.request import is_a
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data.objects import json_value
 from r2b._data.vocabulary import plain_value
@@ -21,7 +22,113 @@ from r2b.metrics.intervals import Interval
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ROUNDING = 1e-12  # a parity of exactly epsilon comes out a few rounding errors above or below it
+SAME = 1e-12  # a number this near to another is the same one, summed in another order
+RARE = 0.05  # what fewer fair tables than this show is beyond chance
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What fair labels of this number would show: the labels are handed to the rows by chance, again and again.
+
+    Attributes
+    ----------
+    mean : float
+        Average of the measure.
+    quantile : float
+        19 of 20 fair samples do not pass it. The p-value of a measure is 0.05 or less exactly where the measure does.
+    p_value : float
+        Share of (1 + permutations) that show at least as much as the data, the data among them: valid at every size.
+    at_floor : bool
+        No permutation shows as much as the data: the p-value is the least that so many can give, and says "at most".
+    """
+
+    mean: float
+    quantile: float
+    p_value: float
+    n_permutations: int
+    at_floor: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One class and the two groups of a family whose means of it differ most.
+
+    Attributes
+    ----------
+    groups : tuple of two str
+        The group with the higher mean, then the one with the lower; ``means`` and ``rows`` are theirs.
+    value : float
+        The difference.
+    level : float or None
+        What chance explains of it, for groups of these sizes and with all groups of the audit looked at: the sum of their levels. None
+        without permutations, and with fewer than 19.
+    """
+
+    family: str
+    class_name: Any
+    groups: tuple[str, str]
+    means: tuple[float, float]
+    value: float
+    rows: tuple[float, float]
+    level: float | None
+
+    @property
+    def beyond_chance(self) -> bool | None:
+        """Whether the difference is larger than ``level``; None where that is not known."""
+        return None if self.level is None else self.excess > SAME
+
+    @property
+    def excess(self) -> float:
+        """What chance does not explain of the difference; all of it where nothing is known of chance."""
+        return self.value - (self.level or 0.0)
+
+
+@dataclass(frozen=True)
+class RankedGroup:
+    """How far the labels of a group are from those of its whole family.
+
+    Attributes
+    ----------
+    rows, share : float
+        Number of rows, for memberships the expected one; and share of the weight of its family.
+    class_name : object
+        The class that deviates most; ``mean`` and ``overall`` are its means in the group and in the family.
+    deviation : float
+        Distance between the two.
+    total_variation : float
+        Half the sum of the deviations of all classes: the share of labels that would have to change.
+    chance : Chance or None
+        Of the deviation of a group of this size by itself, its labels drawn from the family by chance; None without permutations.
+    level : float or None
+        What chance explains of the deviation when all groups of the audit are looked at: in 19 of 20 fair tables no group passes its own
+        (the maxT of Westfall and Young). Of many groups some are far out by chance, above all small ones. None without permutations, and
+        with fewer than 19.
+    p_adjusted : float or None
+        Share of (1 + permutations) in which any group of the audit deviates as much for its size. None without permutations.
+    """
+
+    family: str
+    group: str
+    rows: float
+    share: float
+    class_name: Any
+    mean: float
+    overall: float
+    deviation: float
+    total_variation: float
+    chance: Chance | None
+    level: float | None
+    p_adjusted: float | None
+
+    @property
+    def beyond_chance(self) -> bool | None:
+        """Whether the deviation is larger than ``level``: no more than 1 in 20 fair tables have such a group. None where not known."""
+        return None if self.level is None else self.deviation > self.level + SAME
+
+    @property
+    def small(self) -> bool:
+        """Whether the group has fewer than 10 rows."""
+        return self.rows < FEWEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +141,6 @@ class FamilyAudit:
         Such as ``"sex x race"``, with the stratum after a bar; ``""`` for one column without a name.
     kind : {"groups", "membership"}
         Whether rows belong to a group or to several in probability.
-    classes : ndarray of shape (n_classes,)
-    groups : tuple of str, of length n_groups
     rows : ndarray of shape (n_groups,)
         Number of rows; for memberships the expected one.
     share : ndarray of shape (n_groups,)
@@ -82,12 +187,14 @@ class FamilyAudit:
         """For each class the largest distance of a group's mean from that of all rows, of shape (n_classes,)."""
         return np.asarray(np.abs(self.means - self.overall).max(axis=0))
 
+    @property
+    def deviations(self) -> Floats:
+        """For each group the largest distance of its mean from that of all rows, over the classes; of shape (n_groups,)."""
+        return np.asarray(np.abs(self.means - self.overall).max(axis=1))
+
     @cached_property
     def ratio_by_class(self) -> Floats:
-        """For each class the smallest mean over the largest, of shape (n_classes,); NaN where no row has the class.
-
-        The four-fifths rule asks for 0.8.
-        """
+        """For each class the smallest mean over the largest; NaN where no row has the class. The four-fifths rule asks for 0.8."""
         top = self.means.max(axis=0)
         return np.asarray(np.divide(self.means.min(axis=0), top, out=np.full(len(top), np.nan), where=top > 0))
 
@@ -126,8 +233,8 @@ class FamilyAudit:
         """
         if self.levels is None:
             return self.largest
-        within = np.abs(self.means - self.overall).max(axis=1) <= self.levels + SAME
-        considered = np.flatnonzero(~(within & (self.rows < SMALL)))
+        within = self.deviations <= self.levels + SAME
+        considered = np.flatnonzero(~(within & (self.rows < FEWEST)))
         if not len(considered):
             return None
         lower, upper = (self.means[considered] + sign * self.levels[considered, None] for sign in (-1.0, 1.0))
@@ -136,6 +243,15 @@ class FamilyAudit:
         found = self._between(int(high), int(low), place)
         return found if found.beyond_chance else None
 
+    @property
+    def verdicts_differ(self) -> bool:
+        """Whether the p-value of the largest difference and the verdict on the worst one point to different sides of chance.
+
+        The p-value is of the largest difference, whichever two groups show it; by chance it is small groups that do. The verdict is on two
+        groups of their sizes. Where groups are small the largest difference may be no more than chance, and others beyond it.
+        """
+        return self.chance is not None and self.levels is not None and (self.chance.p_value <= RARE) != (self.worst is not None)
+
 
 @dataclass(frozen=True, eq=False)
 class ContinuousAudit:
@@ -143,17 +259,12 @@ class ContinuousAudit:
 
     Attributes
     ----------
-    name : str
-    classes : ndarray of shape (n_classes,)
     explained_by_class : ndarray of shape (n_classes,)
         Share of the variance of each class that functions of the attribute explain, from 0 to 1.
     functions : tuple of str
         Those that were looked at.
-    rows : int
-    chance : Chance or None
-        Of the largest share; None without permutations.
-    interval : Interval or None
-        Of the largest share, by bootstrap; None without resamples, and where values x classes are more than 65,536.
+    chance, interval : Chance or None, Interval or None
+        Of the largest share. None without permutations or resamples; no interval where values x classes are more than 65,536.
     left_out : int
         Rows of the table, or of the stratum, without a value.
     """
@@ -178,18 +289,18 @@ class ContinuousAudit:
         return plain_value(self.classes[int(self.explained_by_class.argmax())])
 
 
+_MEASURES = (*("parity", "to_overall", "ratio", "largest", "worst"), *("parity_by_class", "to_overall_by_class", "ratio_by_class"))
+
+
 @dataclass(frozen=True, eq=False)
 class Audit:
     """What :func:`r2b.audit` found. ``print`` gives a readable account, :meth:`to_json` all facts.
 
     Attributes
     ----------
-    n_rows : int
-    classes : ndarray of shape (n_classes,)
     overall : ndarray of shape (n_classes,)
         Mean label of the table.
-    families : tuple of FamilyAudit
-    continuous : tuple of ContinuousAudit
+    families, continuous : tuple of FamilyAudit, tuple of ContinuousAudit
     ranked : tuple of RankedGroup
         Groups of all families: first those beyond what chance explains for their size, then the others, each by falling deviation. Small
         groups deviate by chance alone and do not come first for that.
@@ -199,7 +310,6 @@ class Audit:
         Share of the weight that no family counts.
     level : float
         Of the intervals.
-    n_permutations, n_boot, random_state : int
     clusters : int or None
         How many clusters of rows there are; None where every row was taken as independent of all others.
 
@@ -257,33 +367,24 @@ class Audit:
     @property
     def small(self) -> tuple[tuple[str, str, float], ...]:
         """Family, name and rows of every group of fewer than 10 rows, the smallest first."""
-        each = {(f.name, group, float(rows)) for f in self.families for group, rows in zip(f.groups, f.rows, strict=True) if rows < SMALL}
+        each = {(f.name, group, float(rows)) for f in self.families for group, rows in zip(f.groups, f.rows, strict=True) if rows < FEWEST}
         return tuple(sorted(each, key=lambda one: (one[2], one[0], one[1])))
 
     def exceeds(self, epsilon: float) -> tuple[Difference, ...]:
-        """List every family and class whose parity is larger than epsilon, the largest first; empty where none is.
-
-        Parameters
-        ----------
-        epsilon : float
-
-        Raises
-        ------
-        ParameterError
-            Epsilon is not a number of 0 or more.
-        """
-        if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not float(epsilon) >= 0:
+        """List every family and class whose parity is larger than epsilon, a number of at least 0, the largest first."""
+        if not is_a(Real, epsilon) or not float(epsilon) >= 0:
             raise ParameterError(f"epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more, such as 0.05.", epsilon=epsilon)
         refuse_percentages("epsilon", epsilon, 1.0)
         each = (family.difference(k) for family in self.families for k in range(len(self.classes)))
-        return tuple(sorted((one for one in each if one.value > float(epsilon) + _ROUNDING), key=lambda one: -one.value))
+        return tuple(sorted((one for one in each if one.value > float(epsilon) + SAME), key=lambda one: -one.value))
 
     def to_json(self) -> dict[str, Any]:
         """Give all facts as plain values that strict JSON can hold; a ratio that does not exist is None."""
         stored: dict[str, Any] = json_value(self)
         for family, facts in zip(self.families, stored["families"], strict=True):
-            for name in ("parity", "parity_by_class", "to_overall", "to_overall_by_class", "ratio", "ratio_by_class", "largest", "worst"):
+            for name in _MEASURES:
                 facts[name] = json_value(getattr(family, name))
+            facts["verdicts_differ"] = family.verdicts_differ
             facts["ratio_by_class"] = [None if value == "nan" else value for value in facts["ratio_by_class"]]
         for attribute, facts in zip(self.continuous, stored["continuous"], strict=True):
             facts["explained"], facts["class_name"] = attribute.explained, json_value(attribute.class_name)

@@ -4,196 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
-from r2b._audit.ranking import ranking
-from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, Kinds, Sums, chance_of, interval_around, means_of_sums, ranges
+from r2b._audit.families import audit_continuous, audit_groups, ranking
+from r2b._audit.resampling import Draws, FamilyRows, Kinds
 from r2b._constraints.families import Families, Family, FamilyChoice, Request, resolve
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
-from r2b._constraints.parity import Member, Parity
 from r2b._data import Dataset, Groups, Schema
 from r2b._data.arrival import refuse_lengths, refuse_other_index
 from r2b._data.dataset import assemble
 from r2b._data.vocabulary import column_of, plain_value, read_vocabulary
 from r2b._labels.task import refuse_scores
-from r2b.errors import ParameterError
-from r2b.metrics.binomial import difference_bounds, variance_of_means
 from r2b.metrics.demographic import means_of, overall_mean
-from r2b.metrics.explained import explained_of_moments
-from r2b.metrics.intervals import Interval
-
-Floats = NDArray[np.float64]
-
-
-def audit_continuous(
-    name: str, rows: FamilyRows, basis: Floats, functions: tuple[str, ...], moments: Floats, overall: Floats, draws: Draws, left_out: int
-) -> ContinuousAudit:
-    """Measure one attribute.
-
-    Parameters
-    ----------
-    name : str
-    rows : FamilyRows
-        Places are values of the attribute.
-    basis : ndarray of shape (n_places, n_functions)
-        The functions at these values, centred and orthonormal on the rows.
-    functions : tuple of str
-    moments : ndarray of shape (n_functions, n_classes)
-    overall : ndarray of shape (n_classes,)
-        Mean label of the rows.
-    draws : Draws
-    left_out : int
-    """
-    by_class = explained_of_moments(moments, overall)
-    observed = float(by_class.max())
-    chance = interval = None
-    if draws.n_permutations:
-        blocks = rows.permuted(draws.n_permutations, draws.seed(name))
-        chance = chance_of(observed, np.concatenate([explained_of_sums(sums, basis).max(axis=1) for sums in blocks]))
-    if draws.n_boot and rows.n_sums <= MOST_SUMS:
-        changes = rows.resampled(
-            lambda sums: np.abs(explained_of_sums(sums, basis) - by_class).max(axis=1),
-            n_boot=draws.n_boot,
-            random_state=draws.seed(name),
-        )
-        interval = interval_around(observed, changes, draws.level)
-    by_class.flags.writeable = False
-    return ContinuousAudit(name, rows.data.labels.vocabulary.values, by_class, functions, rows.n_rows, chance, interval, left_out)
-
-
-def explained_of_sums(sums: Sums, basis: Floats) -> Floats:
-    """Give the share of each class's variance that functions of the place explain, of shape (b, n_classes).
-
-    On rows that were drawn the functions need not be centred or orthonormal: it is the R squared of a weighted regression with a constant.
-
-    Examples
-    --------
-    >>> table = np.array([[[3.0, 1.0], [1.0, 3.0]]])
-    >>> explained_of_sums((table, table.sum(axis=2)), np.array([[0.0], [1.0]]))
-    array([[0.25, 0.25]])
-    """
-    table, totals = sums
-    whole = totals.sum(axis=1)
-    whole = np.where(whole > 0, whole, 1.0)  # a resample may be empty, and then explains nothing
-    share = totals / whole[:, None]
-    label_means = table.sum(axis=1) / whole[:, None]
-    centre = share @ basis
-    gram = np.matmul(basis.T * share[:, None, :], basis) - centre[:, :, None] * centre[:, None, :]
-    moments = basis.T @ table / whole[:, None, None] - centre[:, :, None] * label_means[:, None, :]
-    # A resample of few rows may leave the functions dependent; the pseudo-inverse then uses those that are left.
-    fitted = np.matmul(np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moments)
-    variance = label_means * (1 - label_means)
-    part: Floats = (moments * fitted).sum(axis=1)
-    shares: Floats = np.divide(part, variance, out=np.zeros_like(part), where=variance > 0)
-    return shares
-
-
-_FEW = 50  # rows below which resampling an uncertain group does not show how far its mean may be off
-
-
-def audit_groups(
-    name: str, rows: FamilyRows, mixtures: Floats | None, groups: tuple[str, ...], means: Floats, share: Floats, draws: Draws, left_out: int
-) -> tuple[FamilyAudit, Floats | None]:
-    """Measure one family.
-
-    Parameters
-    ----------
-    name : str
-    rows : FamilyRows
-        Places are groups or, with mixtures, rows of memberships.
-    mixtures : ndarray of shape (n_places, n_groups) or None
-        Memberships of each place.
-    groups : tuple of str
-    means : ndarray of shape (n_groups, n_classes)
-    share : ndarray of shape (n_groups,)
-    draws : Draws
-    left_out : int
-
-    Returns
-    -------
-    FamilyAudit
-    ndarray of shape (n_permutations, n_groups) or None
-        How far each group deviates by chance.
-    """
-    share = share / share.sum()
-    overall = overall_mean(means, share)
-    parities, deviations = _by_chance(rows, mixtures, overall, draws.n_permutations, draws.seed(name))
-    kind: Literal["groups", "membership"] = "groups" if mixtures is None else "membership"
-    counts = _counts(rows) if mixtures is None else _counts(rows) @ mixtures
-    chance = None if parities is None else chance_of(float(ranges(means[None])[0]), parities)
-    interval = _interval(rows, mixtures, means, draws, draws.seed(name))
-    classes = rows.data.labels.vocabulary.values
-    for array in (counts, share, means, overall):
-        array.flags.writeable = False
-    family = FamilyAudit(name, kind, classes, groups, counts, share, means, overall, chance, interval, left_out)
-    return family, deviations
-
-
-def _counts(rows: FamilyRows) -> Floats:
-    inside = rows.place_of_cell >= 0
-    return np.bincount(rows.place_of_cell[inside], rows.data.groups.counts[inside], rows.n_places).astype(np.float64)
-
-
-def _group_means(sums: Sums, mixtures: Floats | None) -> Floats:
-    if mixtures is None:
-        return means_of_sums(sums)
-    table, totals = sums
-    return means_of_sums((mixtures.T @ table, totals @ mixtures))
-
-
-def _by_chance(rows: FamilyRows, mixtures: Floats | None, overall: Floats, n: int, seed: int) -> tuple[Floats | None, Floats | None]:
-    """Give parities, of shape (n,), and deviations of groups, of shape (n, n_groups), of labels handed out by chance."""
-    if not n:
-        return None, None
-    parities, deviations = [], []
-    for sums in rows.permuted(n, seed):
-        means = _group_means(sums, mixtures)
-        parities.append(ranges(means))
-        # A permutation may leave a group with weightless rows alone; it then has no deviation.
-        deviations.append(np.nan_to_num(np.abs(means - overall).max(axis=2), nan=0.0))
-    return np.concatenate(parities), np.concatenate(deviations)
-
-
-def _interval(rows: FamilyRows, mixtures: Floats | None, means: Floats, draws: Draws, seed: int) -> Interval | None:
-    if not draws.n_boot or rows.n_sums > MOST_SUMS:
-        return None
-    if mixtures is None:
-        variance, sizes = variance_of_means(
-            rows.places, rows.labels, means, weight=rows.weight, repeats=rows.repeats, clusters=rows.clusters
-        )
-        # A cluster with rows in two groups ties their means together.
-        pairs = None if rows.clusters is None else len(np.unique(rows.clusters * rows.n_places + rows.places))
-        shared = rows.clusters is not None and pairs != int(rows.clusters.max()) + 1
-        return Interval(*difference_bounds(means, variance, sizes, level=draws.level, shared=shared), draws.level, "binomial")
-    variance, sizes = _of_memberships(rows, mixtures, means)
-    if sizes.min() < _FEW:
-        return Interval(*difference_bounds(means, variance, sizes, level=draws.level, shared=True), draws.level, "binomial")
-    changes = rows.resampled(lambda sums: ranges(_group_means(sums, mixtures) - means), n_boot=draws.n_boot, random_state=seed)
-    return interval_around(float(ranges(means[None])[0]), changes, draws.level)
-
-
-def _of_memberships(rows: FamilyRows, mixtures: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """Give the variances of the means and the effective sizes of groups in probability: each counts every row by its membership."""
-    weight = np.ones(len(rows.places)) if rows.weight is None else rows.weight
-    one_group = np.zeros(len(rows.places), np.intp)
-    each = []
-    for group in range(mixtures.shape[1]):
-        part = weight * mixtures[rows.places, group]
-        found = variance_of_means(
-            one_group, rows.labels, means[group : group + 1], weight=part, repeats=rows.repeats, clusters=rows.clusters
-        )
-        each.append((found[0][0], found[1][0]))
-    return np.array([variance for variance, _ in each]), np.array([size for _, size in each])
-
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Floats = NDArray[np.float64]
 
 
 def audit(
@@ -286,9 +117,8 @@ def audit(
     >>> found.ranked[0].group, found.ranked[0].class_name, found.ranked[0].beyond_chance
     ('sex=f, race=a', 'no', True)
     """
-    draws, request = settled(
-        n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
-    )
+    draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
+    request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
     data = assemble(
         y,
         sensitive_features=sensitive_features,
@@ -299,131 +129,79 @@ def audit(
         weightless="allow",
         categorical_only=False,
     )
-    return audit_dataset(data, request, draws, int(n_largest), None if clusters is None else _cluster_codes(clusters, data))
-
-
-def _cluster_codes(clusters: Any, data: Dataset) -> Array:
+    if clusters is None:
+        return audit_dataset(data, request, draws)
     column = column_of(clusters, what="clusters")
     refuse_lengths("y", data.n_rows, "clusters", len(column))
     refuse_other_index(("y", data.index), ("clusters", column.index))
-    return read_vocabulary(column, what="clusters")[0].astype(np.int64)
+    return audit_dataset(data, request, draws, read_vocabulary(column, what="clusters")[0].astype(np.int64))
 
 
-def settled(
-    n_permutations: int,
-    n_boot: int,
-    level: float,
-    random_state: int,
-    n_largest: int,
-    families: Any,
-    missing: Any,
-    min_group_size: int,
-    small_groups: SmallGroups,
-    absent: AbsentGroups,
-) -> tuple[Draws, Request]:
-    """Check the arguments of an audit: what chance is drawn, and which groups are compared."""
-    draws = Draws(n_permutations, n_boot, level, random_state)
-    if not isinstance(n_largest, Integral) or isinstance(n_largest, bool) or int(n_largest) < 0:
-        raise ParameterError(f"n_largest is {n_largest!r}.", remedy="Pass how many groups to list, such as 10.", n_largest=n_largest)
-    request = Request(
-        families=_columns_only(families), missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent
-    )
-    return draws, request
-
-
-def audit_dataset(data: Dataset, request: Request, draws: Draws, n_largest: int, clusters: Array | None = None) -> Audit:
-    """Measure a table that was read already; clusters by their codes."""
-    refuse_scores(data)
-    measurer = _Measurer.of(data, request, draws, clusters)
-    warn_of_doubts(measurer)
-    return measurer.measure(n_largest)
-
-
-def _columns_only(families: Any) -> Any:
-    if isinstance(families, str) or not isinstance(families, Sequence):
-        return families
-    return [Family(each.columns) if isinstance(each, Family) else each for each in families]
+def audit_request(families: Any, **options: Any) -> Request:
+    """Give what an audit asks of the groups; of a :class:`r2b.Family` only the columns count."""
+    if not isinstance(families, str) and isinstance(families, Sequence):
+        families = [Family(each.columns) if isinstance(each, Family) else each for each in families]
+    return Request(families=families, **options)
 
 
 @dataclass(frozen=True, eq=False)
-class _Measurer:
-    """A table whose families are settled."""
+class _Table:
+    """What is doubtful in a table is found from these."""
 
-    data: Dataset
-    cell_means: Floats
-    cell_weight: Floats
+    groups: Groups
     families: Families
-    parity: Parity
-    kinds: Kinds | None
-    draws: Draws
-    clusters: Array | None
+    schema: Schema
 
-    @classmethod
-    def of(cls, data: Dataset, request: Request, draws: Draws, clusters: Array | None) -> _Measurer:
-        means, weights = means_of(data)
-        means = np.where(weights[:, None] > 0, means, 0.0)  # a cell without weight adds nothing to any mean
-        families, parity = resolve(request, data.groups, weights, means)
-        return cls(data, means, weights, families, parity, Kinds.of(data), draws, clusters)
 
-    @property
-    def groups(self) -> Groups:
-        """The cells of the rows."""
-        return self.data.groups
+def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array | None = None) -> Audit:
+    """Measure every family of a table that was read already; clusters by their codes."""
+    refuse_scores(data)
+    cell_means, cell_weight = means_of(data)
+    cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)  # a cell without weight adds nothing to any mean
+    families, parity = resolve(request, data.groups, cell_weight, cell_means)
+    warn_of_doubts(_Table(data.groups, families, data.schema))
+    means, kinds = parity.means(cell_means), Kinds.of(data)
+    groups: list[tuple[FamilyAudit, Floats | None]] = []
+    continuous: list[ContinuousAudit] = []
+    for member, counting in zip(families.members, families.counting, strict=True):
+        assert isinstance(counting, (Crossings, Mixture, Moments))
+        design = None if parity.design is None else parity.design[:, member.groups]
+        rows = FamilyRows(data, kinds, *_places(data.groups, counting, design), clusters)
+        left_out = data.groups.rows_of(counting.stratum.of(data.groups)) - rows.n_rows
+        names = tuple(str(plain_value(name)) for name in families.names[member.groups])
+        own = means[member.groups].copy()
+        if isinstance(counting, Moments):
+            overall = overall_mean(cell_means, np.where(rows.place_of_cell >= 0, cell_weight, 0.0))
+            continuous.append(audit_continuous(member.name, rows, names, own, overall, draws, left_out))
+        else:
+            groups.append(audit_groups(member.name, rows, names, own, parity.share[member.groups], draws, left_out))
+    measured, ranked = ranking(groups, int(draws.n_largest))
+    return Audit(
+        n_rows=data.size,
+        classes=data.labels.vocabulary.values,
+        overall=overall_mean(cell_means, cell_weight),
+        families=measured,
+        continuous=tuple(continuous),
+        ranked=ranked,
+        absent=families.absent,
+        left_out=families.left_out,
+        level=float(draws.level),
+        n_permutations=int(draws.n_permutations),
+        n_boot=int(draws.n_boot),
+        random_state=int(draws.random_state),
+        clusters=None if clusters is None else len(np.unique(clusters)),
+    )
 
-    @property
-    def schema(self) -> Schema:
-        """Its classes and groups, without rows."""
-        return self.data.schema
 
-    def measure(self, n_largest: int) -> Audit:
-        """Measure every family."""
-        means = self.parity.means(self.cell_means)
-        groups: list[tuple[FamilyAudit, Floats | None]] = []
-        continuous: list[ContinuousAudit] = []
-        for member, counting in zip(self.families.members, self.families.counting, strict=True):
-            assert isinstance(counting, (Crossings, Mixture, Moments))
-            rows, matrix = self._rows(member, counting)
-            left_out = self.data.groups.rows_of(counting.stratum.of(self.data.groups)) - rows.n_rows
-            names = tuple(str(plain_value(name)) for name in self.families.names[member.groups])
-            settled = (rows, matrix, names, means[member.groups].copy())
-            if isinstance(counting, Moments):
-                assert matrix is not None
-                continuous.append(audit_continuous(member.name, rows, matrix, names, settled[3], self._overall(rows), self.draws, left_out))
-                continue
-            groups.append(audit_groups(member.name, *settled, self.parity.share[member.groups], self.draws, left_out))
-        families, ranked = ranking(groups, n_largest)
-        return Audit(
-            n_rows=self.data.size,
-            classes=self.data.labels.vocabulary.values,
-            overall=self.cell_weight @ self.cell_means / self.cell_weight.sum(),
-            families=families,
-            continuous=tuple(continuous),
-            ranked=ranked,
-            absent=self.families.absent,
-            left_out=self.families.left_out,
-            level=float(self.draws.level),
-            n_permutations=int(self.draws.n_permutations),
-            n_boot=int(self.draws.n_boot),
-            random_state=int(self.draws.random_state),
-            clusters=None if self.clusters is None else len(np.unique(self.clusters)),
-        )
-
-    def _overall(self, rows: FamilyRows) -> Floats:
-        weight = np.where(rows.place_of_cell >= 0, self.cell_weight, 0.0)
-        return np.asarray(weight @ self.cell_means / weight.sum())
-
-    def _rows(self, member: Member, counting: Crossings | Mixture | Moments) -> tuple[FamilyRows, Floats | None]:
-        """Give the rows of a family and, where places are not groups, how each place counts."""
-        cells, n_groups = self.data.groups, member.groups.stop - member.groups.start
-        if self.parity.design is None:  # groups are the cells, and may be too many for a design
-            return FamilyRows(self.data, self.kinds, np.arange(n_groups), n_groups, self.clusters), None
-        design = self.parity.design[:, member.groups]
-        if isinstance(counting, Crossings):
-            places = np.where(design.any(axis=1), design.argmax(axis=1), -1)
-            return FamilyRows(self.data, self.kinds, places, n_groups, self.clusters), None
-        codes = cells.table[:, counting.column]
-        inside = counting.stratum.of(cells) & (codes < len(cells.vocabularies[counting.column].values))
-        _, first, place = np.unique(codes[inside], return_index=True, return_inverse=True)
-        place_of_cell = np.full(len(codes), -1)
-        place_of_cell[inside] = place
-        return FamilyRows(self.data, self.kinds, place_of_cell, len(first), self.clusters), np.asarray(design[inside][first])
+def _places(cells: Groups, counting: Crossings | Mixture | Moments, design: Floats | None) -> tuple[Array, Floats | None]:
+    """Give the place of each cell in the eyes of a family and, where places are not groups, how each place counts."""
+    if design is None:  # groups are the cells, and may be too many for a design
+        return np.arange(cells.n_groups), None
+    if isinstance(counting, Crossings):
+        return np.where(design.any(axis=1), design.argmax(axis=1), -1), None
+    codes = cells.table[:, counting.column]
+    inside = counting.stratum.of(cells) & (codes < len(cells.vocabularies[counting.column].values))
+    _, first, place = np.unique(codes[inside], return_index=True, return_inverse=True)
+    place_of_cell = np.full(len(codes), -1)
+    place_of_cell[inside] = place
+    return place_of_cell, np.asarray(design[inside][first])

@@ -15,7 +15,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit.differences import SAME, Chance
+from r2b._audit.facts import RARE, SAME, Chance
+from r2b._constraints.families.request import is_a
 from r2b._data import Dataset
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
@@ -73,7 +74,8 @@ class FamilyRows:
         Of the whole table.
     place_of_cell : ndarray of shape (n_cells,)
         The place of the rows of each cell; -1 for rows that the family does not count.
-    n_places : int
+    parts : ndarray of shape (n_places, n_groups) or None
+        How each place counts in each group, or function, of the family; None where places are the groups.
     all_clusters : ndarray of shape (N,) or None
         The cluster of each row of the table; None where rows are independent.
     """
@@ -81,8 +83,13 @@ class FamilyRows:
     data: Dataset
     kinds: Kinds | None
     place_of_cell: Array
-    n_places: int
+    parts: Floats | None = None
     all_clusters: Array | None = None
+
+    @cached_property
+    def n_places(self) -> int:
+        """How many places there are; every one has rows."""
+        return int(self.place_of_cell.max()) + 1
 
     @property
     def n_sums(self) -> int:
@@ -198,39 +205,43 @@ class FamilyRows:
         """The cluster of each row that is counted."""
         return None if self.all_clusters is None else np.unique(self.all_clusters[self.kept], return_inverse=True)[1]
 
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters the rows that are counted have."""
+        return self.n_rows if self.clusters is None else int(self.clusters.max()) + 1
+
     @cached_property
     def _pairs(self) -> tuple[Array, Array, Floats, Floats]:
         """Give every cluster and place that occur together, in the order of places, with the weight and the sums of labels there."""
         assert self.clusters is not None
-        pairs, unit = np.unique(self.places * (int(self.clusters.max()) + 1) + self.clusters, return_inverse=True)
+        pairs, unit = np.unique(self.places * self.n_clusters + self.clusters, return_inverse=True)
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
         sums = np.empty((len(pairs), self.data.n_classes))
         for k in range(self.data.n_classes):
             sums[:, k] = np.bincount(unit, weight * (self.labels[:, k] if self.data.labels.is_soft else self.labels == k))
-        place, cluster = np.divmod(pairs, int(self.clusters.max()) + 1)
+        place, cluster = np.divmod(pairs, self.n_clusters)
         return place, cluster, np.bincount(unit, weight).astype(np.float64), sums
 
-    def _flipped(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+    @property
+    def clusters_meet(self) -> bool:
+        """Whether some cluster has rows in two places, which ties their means together."""
+        return self.clusters is not None and len(self._pairs[0]) != self.n_clusters
+
+    def _sums_of_clusters(self, factors: Iterator[Floats]) -> Iterator[Sums]:
+        """Give the sums when all rows of a cluster are multiplied by its factor."""
         place, cluster, weight, sums = self._pairs
         starts = np.searchsorted(place, np.arange(self.n_places))
-        totals = np.add.reduceat(weight, starts)
-        overall = sums.sum(axis=0) / totals.sum()
-        off = sums - weight[:, None] * overall
-        for _ in range(n_permutations):
-            signs = rng.choice([-1.0, 1.0], int(cluster.max()) + 1)
-            moved = np.add.reduceat(signs[cluster][:, None] * off, starts, axis=0)
-            # The mean of all rows stays what it is, as when labels are handed about.
-            moved += totals[:, None] * (overall - moved.sum(axis=0) / totals.sum())
-            yield moved[None], totals[None]
+        for each in factors:
+            factor = each[cluster]
+            yield np.add.reduceat(factor[:, None] * sums, starts, axis=0)[None], np.add.reduceat(factor * weight, starts)[None]
 
-    def _resampled_clusters(self, statistic: Callable[[Sums], Floats], n_boot: int, rng: np.random.Generator) -> Floats:
-        place, cluster, weight, sums = self._pairs
-        starts, found = np.searchsorted(place, np.arange(self.n_places)), []
-        for _ in range(n_boot):
-            drawn = rng.poisson(1.0, int(cluster.max()) + 1)[cluster].astype(np.float64)
-            table = np.add.reduceat(drawn[:, None] * sums, starts, axis=0)
-            found.append(statistic((table[None], np.add.reduceat(drawn * weight, starts)[None])))
-        return np.concatenate(found)
+    def _flipped(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+        ((table, totals),) = self._sums_of_clusters(iter([np.ones(self.n_clusters)]))
+        overall, whole = table.sum(axis=1) / totals.sum(), totals.sum()
+        for sums, weights in self._sums_of_clusters(rng.choice([-1.0, 1.0], self.n_clusters) for _ in range(n_permutations)):
+            moved = sums - weights[:, :, None] * overall
+            # The mean of all rows stays what it is, as when labels are handed about.
+            yield moved + totals[:, :, None] * (overall - moved.sum(axis=1) / whole), totals
 
     def sample(self) -> Sample:
         """Give the rows as what is resampled: cells are places x classes, or places for probabilities."""
@@ -238,14 +249,11 @@ class FamilyRows:
             weight = np.ones((self.n_rows, 1)) if self.weight is None else self.weight[:, None]
             return Sample(self.places, np.hstack([weight, weight * self.labels]), np.ones(self.n_rows, dtype=np.int64), self.n_places)
         if self.data.weight is None or self.counted:
-            return self._sample_of_counts()
+            assert self.kinds is not None
+            place, kind = np.nonzero(self.counts)
+            cells = place * self.data.n_classes + kind % self.data.n_classes
+            return Sample(cells, self.kinds.weights[kind // self.data.n_classes][:, None], self.counts[place, kind], self.n_sums)
         return self._sample_of_weights()
-
-    def _sample_of_counts(self) -> Sample:
-        assert self.kinds is not None
-        place, kind = np.nonzero(self.counts)
-        cells = place * self.data.n_classes + kind % self.data.n_classes
-        return Sample(cells, self.kinds.weights[kind // self.data.n_classes][:, None], self.counts[place, kind], self.n_sums)
 
     def _sample_of_weights(self) -> Sample:
         """Give small cells row by row and large ones as equal rows, by Kish's size and the weight that fits it.
@@ -260,9 +268,9 @@ class FamilyRows:
         scale = float(weight.max())  # the square of a very large or small weight may not be a number
         first, second = (np.bincount(cells, (weight / scale) ** power, self.n_sums) for power in (1, 2))
         large &= second > 0
-        exact = sample_of_values(weight[few], cells[few], None, self.n_sums) if few.any() else None
         parts = [(np.flatnonzero(large), scale * second[large] / first[large], first[large] ** 2 / second[large])]
-        if exact is not None:
+        if few.any():
+            exact = sample_of_values(weight[few], cells[few], None, self.n_sums)
             parts.append((exact.cells, exact.columns[:, 1], exact.counts))
         where, each, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return Sample(where, each[:, None], counts, self.n_sums)
@@ -270,7 +278,9 @@ class FamilyRows:
     def resampled(self, statistic: Callable[[Sums], Floats], *, n_boot: int, random_state: int) -> Floats:
         """Give a statistic of the sums, of shape (b,) for each block, on resampled rows, or on resampled clusters of rows."""
         if self.all_clusters is not None:
-            return self._resampled_clusters(statistic, n_boot, np.random.default_rng(random_state))
+            rng = np.random.default_rng(random_state)
+            drawn = (rng.poisson(1.0, self.n_clusters).astype(np.float64) for _ in range(n_boot))
+            return np.concatenate([statistic(sums) for sums in self._sums_of_clusters(drawn)])
 
         def of_cells(sums: Array) -> Array:
             if self.data.labels.is_soft:
@@ -315,28 +325,26 @@ def ranges(means: Floats) -> Floats:
     return np.asarray(np.maximum(gaps.max(axis=1), 0.0))  # a resample may be empty, and then shows none
 
 
-_RARE = 0.05  # what fewer fair tables than this show is beyond chance
-FEWEST = 19  # permutations below which nothing can be: the data are one of 1 + 18 tables
-
-
 @dataclass(frozen=True)
 class Draws:
-    """How much to draw, and where to start."""
+    """How much to draw, where to start, and how many groups to list."""
 
     n_permutations: int
     n_boot: int
     level: float
     random_state: int
+    n_largest: int = 10
 
     def __post_init__(self) -> None:
-        counts = {
-            "n_permutations": (0, "Pass a whole number such as 200, or 0 to leave chance out."),
-            "n_boot": (0, "Pass a whole number such as 500, or 0 to leave the intervals out."),
-            "random_state": (0, "Pass a whole number of 0 or more."),
+        remedies = {
+            "n_permutations": "Pass a whole number such as 200, or 0 to leave chance out.",
+            "n_boot": "Pass a whole number such as 500, or 0 to leave the intervals out.",
+            "random_state": "Pass a whole number of 0 or more.",
+            "n_largest": "Pass how many groups to list, such as 10.",
         }
-        for name, (least, remedy) in counts.items():
+        for name, remedy in remedies.items():
             value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least or (name == "n_boot" and int(value) == 1):
+            if not is_a(Integral, value) or int(value) < 0 or (name == "n_boot" and int(value) == 1):
                 raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
         if not isinstance(self.level, Real) or not 0 < float(self.level) < 1:
             remedy = "Pass a number between 0 and 1, such as 0.95."
@@ -369,7 +377,7 @@ def critical(drawn: Floats) -> Floats:
     >>> float(critical(np.arange(200.0))), p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
     (190.0, 0.0547..., 0.0497...)
     """
-    place = max(1, int(_RARE * (1 + len(drawn)) + 1e-9))
+    place = max(1, int(RARE * (1 + len(drawn)) + 1e-9))
     found: Floats = np.sort(drawn, axis=0)[-place]
     return found
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from r2b._audit.differences import SMALL
+from r2b._constraints.families.doubts import FEWEST
 from r2b._data.vocabulary import written
 from r2b.metrics.chance import format_p_value
 
 if TYPE_CHECKING:
-    from r2b._audit.differences import Chance, Difference, RankedGroup
-    from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
+    from r2b._audit.facts import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
     from r2b.metrics.intervals import Interval
 
 _SHOWN = 5
+_TWO_TESTS = (
+    "p is of the largest difference between any two groups, and by chance small groups show a large one; "
+    "what is called beyond chance is judged for the sizes of its own groups"
+)
 
 
 def account(found: Audit) -> str:
@@ -64,7 +67,7 @@ def _supposed(clusters: int | None) -> str:
 def _small(found: Audit) -> str:
     family, group, rows = found.small[0]
     many = _many(len(found.small), "group has", "groups have")
-    return f"{many} fewer than {SMALL} rows, the smallest {rows:.3g}: {written(group)}{_of(family)}; see min_group_size"
+    return f"{many} fewer than {FEWEST} rows, the smallest {rows:.3g}: {written(group)}{_of(family)}; see min_group_size"
 
 
 def _family(family: FamilyAudit) -> list[str]:
@@ -75,8 +78,10 @@ def _family(family: FamilyAudit) -> list[str]:
     ]
     lines += _evidence(family.chance, family.interval)
     if family.levels is not None and family.worst != family.largest:
-        of_its_own = "none" if family.worst is None else f"most in {_difference(family.worst)}{_level(family.worst)}"
-        lines.append(f"    beyond chance   {of_its_own}")
+        worst = "no two groups" if family.worst is None else f"most in {_difference(family.worst)}{_level(family.worst)}"
+        lines.append(f"    beyond chance   {worst}")
+    if family.verdicts_differ:
+        lines.append(f"    p and verdict   {_TWO_TESTS}")
     return lines
 
 
@@ -114,7 +119,7 @@ def _group(each: RankedGroup) -> str:
 
 def _difference(each: Difference) -> str:
     (high, low), (more, less) = each.groups, each.means
-    many, few = (f" ({rows:.3g} {'row' if rows == 1 else 'rows'})" if rows < SMALL else "" for rows in each.rows)
+    many, few = (f" ({rows:.3g} {'row' if rows == 1 else 'rows'})" if rows < FEWEST else "" for rows in each.rows)
     groups = f"{written(high)} {more:.4f}{many}, {written(low)} {less:.4f}{few}"
     return f"class {written(each.class_name)}: {groups}, difference {each.value:.4f}"
 

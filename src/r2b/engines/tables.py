@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
-from r2b._audit.measure import audit_dataset, settled
+from r2b._audit.measure import audit_dataset, audit_request
+from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
@@ -231,13 +232,12 @@ class Scan:
                 remedy="Read the columns into memory and use r2b.audit(..., clusters=...); on the command line, leave out --stream.",
                 clusters=clusters,
             )
-        draws, request = settled(
-            n_permutations, n_boot, level, random_state, n_largest, families, missing, min_group_size, small_groups, absent
-        )
+        draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
+        request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
         roles = self.chosen(label, sensitive_features, control_features, sample_weight)
         counts = not roles.soft and roles.categorical
         data = self.counted(roles, request, apart=True) if counts else self.gathered(roles, request.missing)
-        return audit_dataset(data, request, draws, int(n_largest))
+        return audit_dataset(data, request, draws)
 
     def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> ColumnRoles:
         """Check which columns are what."""

@@ -134,6 +134,7 @@ def _sure(facts: dict[str, Any]) -> list[str]:
         text(words.supposed(facts)),
         text(words.small_groups(facts)),
         table(["Family", "found", "interval", "chance, up to in 19 of 20", "p"], rows),
+        text(words.two_tests(facts)),
     ]
     ranked = [
         [

@@ -194,6 +194,17 @@ def supposed(facts: dict[str, Any]) -> str:
     return f"Rows of one cluster count together: {n:,} clusters are taken as independent of each other."
 
 
+def two_tests(facts: dict[str, Any]) -> str:
+    """Say what the p-value of a family and the verdict on its groups are about, where they point to different sides of chance."""
+    differ = [isolated(family["name"]) if family["name"] else "the family" for family in facts["audit"]["families"] if family["verdicts_differ"]]
+    if not differ:
+        return ""
+    return (
+        f"The p-value of {_and(differ)} is of the largest difference between any two groups, and by chance small groups show a large one. "
+        "The verdict on a group, and on two, is for groups of their sizes: it may be another."
+    )
+
+
 def small_groups(facts: dict[str, Any]) -> str:
     """Say which groups have few rows, and what can be done; nothing where none has."""
     small = facts["audit"]["small"]
