@@ -196,7 +196,9 @@ def supposed(facts: dict[str, Any]) -> str:
 
 def two_tests(facts: dict[str, Any]) -> str:
     """Say what the p-value of a family and the verdict on its groups are about, where they point to different sides of chance."""
-    differ = [isolated(family["name"]) if family["name"] else "the family" for family in facts["audit"]["families"] if family["verdicts_differ"]]
+    differ = [
+        isolated(family["name"]) if family["name"] else "the family" for family in facts["audit"]["families"] if family["verdicts_differ"]
+    ]
     if not differ:
         return ""
     return (
