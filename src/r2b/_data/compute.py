@@ -261,11 +261,15 @@ def generator(random_state: Any) -> np.random.Generator:
     True
     """
     try:
+        if isinstance(random_state, bool):
+            raise TypeError
+        if isinstance(random_state, np.random.RandomState):  # NumPy takes it from 2.2 on
+            return np.random.Generator(random_state._bit_generator)
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise ParameterError(
             f"random_state is {random_state!r}.",
-            remedy="Pass a whole number of at least 0, a generator of NumPy, or None for other draws each time.",
+            remedy="Pass a whole number of zero or more, a generator of NumPy, or None for other draws each time.",
             random_state=random_state,
         ) from None
 

@@ -5,21 +5,21 @@ This is the method of the paper; :func:`r2b.debias` solves the same problem to a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from r2b._constraints.families.request import one_of
 from r2b._constraints.parity import RangeBound
-from r2b._data.merge import Rows
-from r2b.methods.base import LabelMethod, checked_seed
-from r2b.methods.binary import Array, Floats, GroupedRows, answer, free_thresholds, pinned_thresholds
-from r2b.methods.rto import BinarySolver, Descent, at_least, box, one_of
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data import Dataset
+from r2b._data.compute import generator
+from r2b.methods.base import LabelMethod, at_least
+from r2b.methods.binary import Array, Floats, GroupedRows, answer, free_thresholds, grouped_labels, pinned_thresholds
+from r2b.methods.rto import BinarySolver, Descent, box
 
-Target = Literal["free", "population"]
-_Thresholds = Callable[[Floats], Floats]
+CommonMean = Literal["free", "population"]
 
 
 @dataclass(frozen=True)
@@ -135,19 +135,16 @@ class R2B(LabelMethod):
     """
 
     name = "R2B"
-    thresholds_: Floats
-    history_: tuple[Round, ...]
-    rho_: Floats | None
 
     def __init__(
         self,
-        epsilon: float | ArrayLike | Mapping[Any, float] = 0.0,
+        epsilon: Epsilon = 0.0,
         *,
         tau: float = 0.5,
         lam: float = 1.0,
         max_rounds: int = 100,
         tol: float | None = None,
-        target: Target = "free",
+        target: CommonMean = "free",
         binary: BinarySolver = "exact",
         steps: int = 10_000,
         epochs: int = 1_000,
@@ -159,30 +156,30 @@ class R2B(LabelMethod):
         self.lam = float(at_least("lam", lam, 0.0, above=True))
         self.max_rounds = int(at_least("max_rounds", max_rounds, 1, integer=True))
         self.tol = None if tol is None else float(at_least("tol", tol, 0.0))
-        self.target: Target = one_of("target", target, ("free", "population"))
-        self.binary: BinarySolver = one_of("binary", binary, ("exact", "sgd"))
+        one_of("target", target, get_args(CommonMean))
+        one_of("binary", binary, get_args(BinarySolver))
+        self.target, self.binary = target, binary
         self.descent = Descent(steps, epochs, batch_size)
-        self.random_state = checked_seed(random_state)
+        generator(random_state)  # refuses what is none
+        self.random_state = random_state
 
-    def _learn(self, rows: Rows) -> None:
-        grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
-        labels = np.asarray(rows.labels, np.float64)[grouped.order]
-        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0)
+    def _learn(self, dataset: Dataset) -> None:
+        rows, labels, bound = grouped_labels(dataset, self.epsilon)
         # Taken from the labels once, and afresh in every fit; the means of a later round's F are not those of any label.
-        rho = grouped.overall(labels) if self.target == "population" else None
-        solve = self._binary_solver(grouped, bound, rho)
-        weight = grouped.row_weight[:, None]
+        rho = rows.overall(labels) if self.target == "population" else None
+        weight, rng = rows.row_weight[:, None], generator(self.random_state)
         iterates = _Iterates.begin(labels, self.tau, self.lam)
+        found: Floats | None = None
         thresholds, history = [], []
         for _ in range(self.max_rounds):
             scores, before = iterates.scores(), iterates.z
-            found = solve(scores)
-            h = iterates.advance(scores, found[grouped.groups])
+            found = self._thresholds(rows, scores, bound, rho, rng, found)
+            h = iterates.advance(scores, found[rows.groups])
             new = iterates.returned()
             thresholds.append(found)
             history.append(
                 Round(
-                    parity=float(np.ptp(grouped.means(new), axis=0).max()),
+                    parity=float(np.ptp(rows.means(new), axis=0).max()),
                     squared_distance=float((weight * (new - labels) ** 2).sum()),
                     primal_residual=float(np.sqrt((weight * (iterates.z - h) ** 2).sum())),
                     dual_residual=float(np.sqrt((weight * (iterates.z - before) ** 2).sum())),
@@ -190,35 +187,22 @@ class R2B(LabelMethod):
             )
             if self.tol is not None and history[-1].primal_residual + history[-1].dual_residual <= self.tol:
                 break
-        self.thresholds_, self.history_, self.rho_ = np.stack(thresholds), tuple(history), rho
+        self.thresholds_: Floats = np.stack(thresholds)
+        self.history_, self.rho_ = tuple(history), rho
 
-    def _binary_solver(self, grouped: GroupedRows, bound: RangeBound, rho: Floats | None) -> _Thresholds:
-        """Give the function from the scores F of a round to the thresholds (n_groups, L) of its binary problems."""
+    def _thresholds(
+        self, rows: GroupedRows, scores: Floats, bound: RangeBound, rho: Floats | None, rng: np.random.Generator, last: Floats | None
+    ) -> Floats:
+        """Solve the binary problems of a round: thresholds (n_groups, L) for the scores F."""
         gamma, epsilon = self.lam + self.tau, bound.epsilon
         if self.binary == "sgd":
-            return _descending(self.descent, grouped, gamma, bound, rho, np.random.default_rng(self.random_state))
-        if rho is None:
-            return lambda scores: free_thresholds(grouped, scores, gamma, epsilon)
-        pinned = rho
-        return lambda scores: pinned_thresholds(grouped, scores, gamma, pinned, epsilon)
+            nearest = box(rho, epsilon) if rho is not None else lambda means: bound.project(means, rows.weight).means
+            # Scores change little from round to round, so the thresholds of one are a good start for the next.
+            return self.descent.thresholds(rows, scores, gamma, nearest, rng, last)
+        return free_thresholds(rows, scores, gamma, epsilon) if rho is None else pinned_thresholds(rows, scores, gamma, rho, epsilon)
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         iterates = _Iterates.begin(labels, self.tau, self.lam)
         for found in self.thresholds_:
             iterates.advance(iterates.scores(), found[groups])
         return iterates.returned()
-
-
-def _descending(
-    descent: Descent, grouped: GroupedRows, gamma: float, bound: RangeBound, rho: Floats | None, rng: np.random.Generator
-) -> _Thresholds:
-    nearest = box(rho, bound.epsilon) if rho is not None else lambda means: bound.project(means, grouped.weight).means
-    # Scores change little from round to round, so the thresholds of one are a good start for the next.
-    last: list[Floats | None] = [None]
-
-    def solve(scores: Floats) -> Floats:
-        found = descent.thresholds(grouped, scores, gamma, nearest, rng, last[0])
-        last[0] = found
-        return found
-
-    return solve

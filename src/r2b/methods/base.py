@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Schema, read
-from r2b._data.arrival import refuse_lengths, refuse_other_index
+from r2b._data.arrival import Column, Frame, Matrix, refuse_lengths, refuse_other_index
+from r2b._data.attributes import read_continuous
 from r2b._data.groups import WHAT as GROUPS
-from r2b._data.groups import Groups
-from r2b._data.merge import Rows, merge
+from r2b._data.groups import Groups, read_known_groups
 from r2b._data.vocabulary import column_of
 from r2b._data.weights import WHAT as WEIGHTS
 from r2b._data.weights import read_weight, refuse_weightless_groups
@@ -24,13 +26,37 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _BLOCK_ENTRIES = 1 << 18
 
 
-def checked_seed(random_state: Any) -> Any:
-    """Give ``random_state`` back if it is something that draws can start from; refuse it otherwise."""
-    whole = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0
-    if not whole and random_state is not None and not isinstance(random_state, np.random.Generator):
-        remedy = "Pass a whole number of zero or more, a NumPy Generator, or None."
-        raise ParameterError(f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state)
-    return random_state
+def at_least(name: str, value: Any, least: float, *, above: bool = False, most: float = np.inf, integer: bool = False) -> Any:
+    """Give ``value`` back if it is a finite number of at least (or above) ``least`` and at most ``most``; refuse it otherwise."""
+    if not is_a(Integral if integer else Real, value) or not least <= value <= most or value == (least if above else np.inf):
+        kind, start = "an integer" if integer else "a finite number", "above" if above else "of at least"
+        remedy = f"Pass {kind} {start} {least}{'' if most == np.inf else f' and at most {most}'}."
+        raise ParameterError(f"{name} is {value!r}.", remedy=remedy, value=value)
+    return value
+
+
+def refuse_unfitted(method: Any, attribute: str, rows: str) -> None:
+    """Refuse to apply what was not learnt."""
+    if not hasattr(method, attribute):
+        raise RowsUnavailableError(f"This {type(method).__name__} has not been fitted.", remedy=f"Call fit with training {rows} first.")
+
+
+def read_numbers(column: Column, what: str) -> Floats:
+    """Read a column of finite numbers, without gaps."""
+    codes, vocabulary = read_continuous(column, what=what, missing="error")
+    numbers: Floats = vocabulary.values[codes]
+    return numbers
+
+
+def read_groups_like(fitted: Groups, sensitive_features: Any) -> Groups:
+    """Read the groups of other rows, which must be among those fitted."""
+    return read_known_groups(sensitive_features, columns=fitted.columns, vocabularies=fitted.vocabularies, table=fitted.table)
+
+
+def refuse_other_rows(what: str, rows: Column | Frame | Matrix, groups: Groups) -> None:
+    """Raise where the argument ``what`` and the groups are not of the same rows in the same order."""
+    refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
+    refuse_other_index((what, rows.index), (GROUPS, groups.index))
 
 
 def read_weight_beside(sample_weight: Any, what: str, index: Any | None, groups: Groups) -> Floats:
@@ -47,7 +73,7 @@ class LabelMethod(ABC):
     """A method that turns label rows into fairer ones, group by group.
 
     What is learnt is small (numbers per group and class), so that it can be applied to rows that were not fitted. Rows that share label and
-    group share their answer: methods see merged rows.
+    group share their answer.
 
     Attributes
     ----------
@@ -67,7 +93,7 @@ class LabelMethod(ABC):
             As for :func:`r2b.debias`.
         """
         dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize, categorical_only=True)
-        self._learn(merge(dataset))
+        self._learn(dataset)
         self.schema_ = dataset.schema
         return self
 
@@ -86,8 +112,7 @@ class LabelMethod(ABC):
         UnseenError
             A class or group was not fitted.
         """
-        if not hasattr(self, "schema_"):
-            raise RowsUnavailableError(f"This {type(self).__name__} has not been fitted.", remedy="Call fit with training labels first.")
+        refuse_unfitted(self, "schema_", "labels")
         return self._apply(self.schema_.read(y, sensitive_features=sensitive_features, normalize=normalize))
 
     def fit_transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
@@ -110,8 +135,8 @@ class LabelMethod(ABC):
         return out
 
     @abstractmethod
-    def _learn(self, rows: Rows) -> None:
-        """Learn from merged rows: ``rows.labels`` (n, L), ``rows.groups`` (n,), ``rows.weight`` (n,) or None."""
+    def _learn(self, dataset: Dataset) -> None:
+        """Learn from the training rows."""
 
     @abstractmethod
     def _respond(self, labels: Floats, groups: Array) -> Floats:

@@ -14,6 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b._constraints.parity import RangeBound
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data import Dataset
+from r2b._data.merge import merge
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -73,6 +78,14 @@ class GroupedRows:
         return mean
 
 
+def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Floats, RangeBound]:
+    """Give the distinct rows of a table in the order of their groups, their labels (n, L), and the bound asked for."""
+    rows = merge(dataset)
+    grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
+    labels: Floats = np.asarray(rows.labels, np.float64)[grouped.order]
+    return grouped, labels, RangeBound.of(epsilon, rows.n_classes, rows.class_names, largest=1.0)
+
+
 def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
     """Give ``clip((scores - thresholds) / gamma, 0, 1)``, the rule of every binary method here.
 
@@ -86,6 +99,13 @@ def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
     np.maximum(h, 0.0, out=h)
     np.minimum(h, 1.0, out=h)
     return h
+
+
+def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
+    """Divide rows by their sums, so that they are distributions; one that adds up to 0 is replaced."""
+    total = rows.sum(axis=1, keepdims=True)
+    divided: Floats = np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise)
+    return divided
 
 
 def pinned_thresholds(rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats) -> Floats:

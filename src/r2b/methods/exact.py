@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
 
-from r2b._constraints.parity import Parity, RangeBound
-from r2b._data.merge import Rows
-from r2b._solve.certificate import Problem
-from r2b._solve.oracle import MemoryOracle, respond
-from r2b._solve.solvers import Limits, Status, solve
-from r2b.errors import NotSolvedWarning
-from r2b.methods.base import Array, Floats, LabelMethod
-from r2b.methods.rto import at_least
+from r2b._constraints.families import Request
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data import Dataset
+from r2b._labels.options import Settings
+from r2b._labels.task import MemoryTask
+from r2b._solve.oracle import respond
+from r2b._solve.solvers import TOLERANCE, Status
+from r2b.methods.base import Array, Floats, LabelMethod, at_least
 
 
 class Exact(LabelMethod):
@@ -49,24 +44,17 @@ class Exact(LabelMethod):
 
     name = "exact"
 
-    def __init__(
-        self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0, *, lam: float = 1.0, tol: float = 1e-10, max_iter: int = 1000
-    ) -> None:
+    def __init__(self, epsilon: Epsilon = 0.0, *, lam: float = 1.0, tol: float = TOLERANCE, max_iter: int = 1000) -> None:
         self.epsilon = epsilon
         self.lam = lam
-        self.tol = float(at_least("tol", tol, 0.0))
+        self.tol = tol
         self.max_iter = int(at_least("max_iter", max_iter, 1, integer=True))
 
-    def _learn(self, rows: Rows) -> None:
-        parity = Parity.of_groups(RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0), rows.group_weight)
-        problem = Problem(rows, parity, self.lam)
-        oracle = MemoryOracle(rows)
-        outcome = solve(problem, oracle, samples=oracle.samples(), tol=self.tol, limits=Limits(self.max_iter))
-        self.prices_: Floats = outcome.prices
-        self.status_: Status = outcome.status
-        if not self.status_.ok:
-            message = f"{self.status_.value}: residual {outcome.residual:.1e}. {self.status_.advice}"
-            warnings.warn(NotSolvedWarning(message), stacklevel=3)
+    def _learn(self, dataset: Dataset) -> None:
+        settings = Settings(lam=self.lam, tol=self.tol, max_iter=self.max_iter)
+        fair = MemoryTask.of(dataset, Request(epsilon=self.epsilon), settings).solve()
+        self.prices_: Floats = fair.prices
+        self.status_: Status = fair.status
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         return respond(labels, groups, self.prices_, self.lam)
@@ -86,7 +74,7 @@ class Unchanged(LabelMethod):
 
     name = "none"
 
-    def _learn(self, rows: Rows) -> None:
+    def _learn(self, dataset: Dataset) -> None:
         pass
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:

@@ -14,41 +14,21 @@ what the tests ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from r2b._constraints.parity import RangeBound
-from r2b._constraints.parity.bounds import refuse_percentages
-from r2b._data.merge import Rows
-from r2b.errors import LengthError, ParameterError, ProbabilityError, WeightError
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data import Dataset
 from r2b.methods.base import LabelMethod
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
+from r2b.methods.binary import Array, Floats, GroupedRows, divided_by_sums, grouped_labels
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 _NEWTON_STEPS = 200  # a bound for bisection alone; Newton's steps need about five
 _ROOT_STEPS = 2_400  # every other step halves the bracket, so that neighbouring numbers are reached from any finite bracket
-
-
-class ScoreFit(NamedTuple):
-    """What :func:`fit_scores` found.
-
-    Attributes
-    ----------
-    prices : ndarray of shape (n_groups,)
-        The price mu of each group; weighted by the shares of the groups they sum to 0.
-    targets : ndarray of shape (n_groups,)
-        The mean score of each group after the transformation: all equal where epsilon is 0. NaN for a group without weight.
-    """
-
-    prices: Floats
-    targets: Floats
 
 
 def transform_scores(scores: Any, mu: Any) -> Floats:
@@ -89,44 +69,35 @@ def _response(scores: Floats, mu: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Groups:
-    """The scores of one class; weights sum to 1 in each group, shares over the groups."""
+class _Scores:
+    """The scores of one class, in the order of the rows; shares of the groups add up to 1."""
 
     score: Floats
-    group: Array
-    weight: Floats
-    share: Floats
+    rows: GroupedRows
 
-    @classmethod
-    def build(cls, scores: Floats, groups: Array, n_groups: int, weight: Floats) -> _Groups:
-        # Scores of 0 and 1 collapse to two rows per group: on class labels nothing else is left.
-        kinds = [scores == 1, scores == 0]
-        sums = [np.bincount(groups[kind], weight[kind], minlength=n_groups) for kind in kinds]
-        between = ~(kinds[0] | kinds[1]) & (weight > 0)
-        score = np.concatenate([np.ones(n_groups), np.zeros(n_groups), scores[between]])
-        group = np.concatenate([np.arange(n_groups), np.arange(n_groups), groups[between].astype(np.intp)])
-        mass = np.concatenate([*sums, weight[between]])
-        total = np.bincount(group, mass, minlength=n_groups)
-        return cls(score, group, mass / total[group], total / total.sum())
+    @cached_property
+    def share(self) -> Floats:
+        """The share of each group in the weight."""
+        share: Floats = self.rows.weight / self.rows.weight.sum()
+        return share
 
     @cached_property
     def rate(self) -> Floats:
         """The mean score of each group, before any change."""
-        return np.minimum(self._sum(self.score), 1.0)
+        return self._mean(self.score)
 
-    def _sum(self, values: Floats) -> Floats:
-        total: Floats = np.bincount(self.group, self.weight * values, minlength=len(self.share)).astype(np.float64)
-        return total
+    def _mean(self, values: Floats) -> Floats:
+        return np.minimum(self.rows.means(values[:, None])[:, 0], 1.0)
 
     def means(self, prices: Floats) -> Floats:
         """Give the mean transformed score of each group."""
-        return np.minimum(self._sum(_response(self.score, prices[self.group])[0]), 1.0)
+        return self._mean(_response(self.score, prices[self.rows.groups])[0])
 
     def slopes(self, prices: Floats) -> tuple[Floats, Floats]:
         """Give the means and their derivatives, from ``dr'/dmu = -r' (1 - r') / sqrt(discriminant)``."""
-        new, root = _response(self.score, prices[self.group])
+        new, root = _response(self.score, prices[self.rows.groups])
         slope = new * (1 - new) / np.where(root > 0, root, np.inf)  # a kink of class labels: its flat side, so that a bisection follows
-        return np.minimum(self._sum(new), 1.0), -self._sum(slope)
+        return self._mean(new), -self.rows.means(slope[:, None])[:, 0]
 
     def prices_at(self, target: float) -> Floats:
         """Solve ``M_s(mu) = target`` for every group, for a target strictly between 0 and 1.
@@ -179,107 +150,54 @@ def _root(function: Callable[[float], tuple[float, Floats]], low: float, high: f
     return first + (second - first) * (above / (above - below))
 
 
-def _equal_means(rows: _Groups) -> Floats:
-    def at(center: float) -> tuple[float, Floats]:
-        prices = rows.prices_at(center)
-        return float(rows.share @ prices), prices
-
-    return _root(at, *_inside(float(rows.rate.min()), float(rows.rate.max())), _ROUNDING)
-
-
-def _bounded_means(rows: _Groups, epsilon: float) -> Floats:
-    share = rows.share
-
-    def at(center: float) -> tuple[float, Floats]:
-        # A bound outside of (0, 1) is none: means stay inside by themselves.
-        least = rows.prices_at(center + epsilon) if center + epsilon < 1 else np.full(len(share), -np.inf)
-        most = rows.prices_at(center - epsilon) if center - epsilon > 0 else np.full(len(share), np.inf)
-        even = rows.prices_at(center)  # at its extremes all means lie on one side of the center
-
-        def given(eta: float) -> tuple[float, Floats]:
-            prices = np.clip(eta, least, most)
-            return float(share @ rows.means(prices)) - center, prices
-
-        prices = _root(given, float(even.min()), float(even.max()), _ROUNDING * center)
-        return float(share @ prices), prices
-
-    return _root(at, *_inside(float(rows.rate.min()), float(rows.rate.max())), _ROUNDING)
-
-
-def _inside(low: float, high: float) -> tuple[float, float]:
-    # Targets of 0 and 1 have no finite price; the best common mean is strictly inside as soon as one score is.
-    return max(low, 1e-300), min(high, 1 - _ROUNDING)
-
-
-def fit_scores(scores: Any, groups: Any, n_groups: int, weight: Any = None, epsilon: float = 0.0) -> ScoreFit:
+def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[Floats, Floats]:
     """Find the prices of mean score parity for one class: ``|E[R' | group] - E[R']| <= epsilon`` at the least loss of likelihood.
 
     Parameters
     ----------
-    scores : array-like of shape (n,)
-        Probabilities in [0, 1].
-    groups : array-like of shape (n,)
-        Codes 0 to ``n_groups - 1``.
-    n_groups : int
-    weight : array-like of shape (n,), optional
-        A group without weight takes no part and has price 0.
+    score : ndarray of shape (n,)
+        Probabilities in [0, 1], in the order of ``rows``.
+    rows : GroupedRows
     epsilon : float, default 0
         The largest distance of a group mean from the overall mean of the transformed scores.
 
     Returns
     -------
-    ScoreFit
-        ``prices`` for :func:`transform_scores` and the ``targets`` that the group means become.
-
-    Raises
-    ------
-    ParameterError, LengthError, ProbabilityError, WeightError
+    prices : ndarray of shape (n_groups,)
+        The price mu of each group, for :func:`transform_scores`; weighted by the shares of the groups they sum to 0.
+    targets : ndarray of shape (n_groups,)
+        The mean score of each group after the transformation: all equal where epsilon is 0.
 
     Examples
     --------
-    >>> prices, targets = fit_scores([1, 0, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1], 2)
+    >>> rows = GroupedRows.of(np.array([0, 0, 1, 1, 1, 1]), None, 2)
+    >>> prices, targets = fit_scores(np.array([1.0, 0, 1, 1, 1, 0]), rows)
     >>> prices.round(3), targets.round(3)
     (array([-2.,  1.]), array([0.75, 0.75]))
     """
-    epsilon = _checked_epsilon(epsilon)
-    score, group = np.asarray(scores, dtype=np.float64), np.asarray(groups)
-    mass = np.ones(len(score)) if weight is None else np.asarray(weight, dtype=np.float64)
-    _refuse(score, group, mass)
-    present = np.bincount(group, mass, minlength=n_groups) > 0
-    prices, targets = np.zeros(n_groups), np.full(n_groups, np.nan)
-    kept = present[group]
-    place = np.cumsum(present) - 1
-    rows = _Groups.build(score[kept], place[group[kept]], int(present.sum()), mass[kept])
-    prices[present] = found = _solve(rows, epsilon)
-    targets[present] = rows.means(found)
-    return ScoreFit(prices, targets)
+    scores = _Scores(score, rows)
+    share, rate = scores.share, scores.rate
+    if np.abs(rate - share @ rate).max() <= epsilon or rate.min() == rate.max():
+        return np.zeros(len(rate)), rate  # met as it is; this includes a class that no row has, or all have
 
+    def at(center: float) -> tuple[float, Floats]:
+        even = scores.prices_at(center)  # at its extremes all means lie on one side of the center
+        if epsilon == 0:
+            return float(share @ even), even
+        # A bound outside of (0, 1) is none: means stay inside by themselves.
+        least = scores.prices_at(center + epsilon) if center + epsilon < 1 else np.full(len(share), -np.inf)
+        most = scores.prices_at(center - epsilon) if center - epsilon > 0 else np.full(len(share), np.inf)
 
-def _solve(rows: _Groups, epsilon: float) -> Floats:
-    rate = rows.rate
-    if np.abs(rate - rows.share @ rate).max() <= epsilon or rate.min() == rate.max():
-        return np.zeros(len(rate))  # met as it is; this includes a class that no row has, or all have
-    return _bounded_means(rows, epsilon) if epsilon > 0 else _equal_means(rows)
+        def given(eta: float) -> tuple[float, Floats]:
+            prices = np.clip(eta, least, most)
+            return float(share @ scores.means(prices)) - center, prices
 
+        prices = _root(given, float(even.min()), float(even.max()), _ROUNDING * center)
+        return float(share @ prices), prices
 
-def _checked_epsilon(epsilon: float) -> float:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.integer, np.floating)) or not epsilon >= 0:
-        raise ParameterError(f"The argument epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more.", epsilon=epsilon)
-    refuse_percentages("epsilon", epsilon, 1.0)
-    return float(epsilon)
-
-
-def _refuse(score: Floats, group: Array, mass: Floats) -> None:
-    if not score.shape == group.shape == mass.shape or score.ndim != 1:
-        shapes = (score.shape, group.shape, mass.shape)
-        raise LengthError(
-            f"Scores, groups and weights have the shapes {shapes}.", remedy="Pass three columns of one length.", shapes=shapes
-        )
-    if not ((score >= 0) & (score <= 1)).all():
-        row = int(np.argmin((score >= 0) & (score <= 1)))
-        raise ProbabilityError(f"Score {row} is {score[row]}.", remedy="Pass probabilities between 0 and 1.", row=row, value=score[row])
-    if not (np.isfinite(mass) & (mass >= 0)).all() or not mass.any():
-        raise WeightError("Weights are negative, not finite or all 0.", remedy="Pass finite weights of 0 or more, and one above 0.")
+    # Targets of 0 and 1 have no finite price; the best common mean is strictly inside as soon as one score is.
+    prices = _root(at, max(float(rate.min()), 1e-300), min(float(rate.max()), 1 - _ROUNDING), _ROUNDING)
+    return prices, scores.means(prices)
 
 
 class OST(LabelMethod):
@@ -313,20 +231,16 @@ class OST(LabelMethod):
     """
 
     name: ClassVar[str] = "OST"
-    prices_: Floats
-    targets_: Floats
 
-    def __init__(self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0) -> None:
+    def __init__(self, epsilon: Epsilon = 0.0) -> None:
         self.epsilon = epsilon
 
-    def _learn(self, rows: Rows) -> None:
-        epsilon = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0).epsilon
-        fits = [fit_scores(rows.labels[:, k], rows.groups, rows.n_groups, rows.weight, epsilon[k]) for k in range(rows.n_classes)]
-        self.prices_ = np.stack([fit.prices for fit in fits], axis=1)
-        self.targets_ = np.stack([fit.targets for fit in fits], axis=1)
+    def _learn(self, dataset: Dataset) -> None:
+        rows, labels, bound = grouped_labels(dataset, self.epsilon)
+        fits = [fit_scores(labels[:, k], rows, bound.epsilon[k]) for k in range(labels.shape[1])]
+        self.prices_: Floats = np.stack([prices for prices, _ in fits], axis=1)
+        self.targets_: Floats = np.stack([targets for _, targets in fits], axis=1)
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
-        new = transform_scores(labels, self.prices_[groups])
-        total = new.sum(axis=1, keepdims=True)
         # A positive score keeps a positive image, so a sum of 0 can only come from underflow; such a row is left as it was.
-        return np.where(total > 0, new / np.where(total > 0, total, 1.0), labels)
+        return divided_by_sums(transform_scores(labels, self.prices_[groups]), labels)

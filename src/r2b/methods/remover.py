@@ -6,24 +6,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b._data.arrival import Column, Frame, Matrix, recognise, refuse_lengths, refuse_other_index
-from r2b._data.groups import WHAT as GROUPS
-from r2b._data.groups import Groups, read_groups, read_known_groups
+from r2b._constraints.families.request import one_of
+from r2b._data.arrival import Column, Frame, Matrix, recognise
+from r2b._data.compute import generator, seed_of
+from r2b._data.groups import Groups, read_groups
 from r2b._data.objects import family_of, is_missing
-from r2b._data.vocabulary import Vocabulary, plain_value, read_vocabulary
-from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, RowsUnavailableError, ShapeError
-from r2b.methods.base import checked_seed, read_weight_beside
+from r2b._data.vocabulary import Vocabulary, read_vocabulary
+from r2b.errors import InputError, MixedTypeError, ShapeError
+from r2b.methods.base import at_least, read_groups_like, read_numbers, read_weight_beside, refuse_other_rows, refuse_unfitted
 from r2b.methods.quantiles import Array, CategoryRepair, Floats, NumericRepair
 
 WHAT = "X"
 
-_BINS = ("equal_mass", "equal_width")
+Bins = Literal["equal_mass", "equal_width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +88,10 @@ class DPRemover:
     array([[7.]])
     """
 
-    groups_: Array
-    feature_names_: tuple[str, ...]
-
     def __init__(
         self,
         amount: float = 1.0,
-        bins: Literal["equal_mass", "equal_width"] = "equal_mass",
+        bins: Bins = "equal_mass",
         n_bins: int | None = 100,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
@@ -124,11 +122,11 @@ class DPRemover:
         """
         self._check_parameters()
         table, groups = _table(X), read_groups(sensitive_features)
-        _refuse_other_rows(table, groups)
+        refuse_other_rows(WHAT, table, groups)
         weight = np.ones(len(table)) if sample_weight is None else read_weight_beside(sample_weight, WHAT, table.index, groups)
         self._fitted = tuple(self._learn(column, name, groups, weight) for column, name in _named(table))
         self._groups = groups
-        self.groups_ = groups.names
+        self.groups_: Array = groups.names
         self.feature_names_ = tuple(feature.name for feature in self._fitted)
         return self
 
@@ -154,17 +152,12 @@ class DPRemover:
         UnseenError
             A group or a category was not fitted.
         """
-        if not hasattr(self, "_fitted"):
-            raise RowsUnavailableError("This DPRemover has not been fitted.", remedy="Call fit with training features first.")
+        refuse_unfitted(self, "_fitted", "features")
         self._check_parameters()
-        table, fitted = _table(X), self._groups
-        attributes, values = fitted.columns, fitted.vocabularies
-        groups = read_known_groups(sensitive_features, columns=attributes, vocabularies=values, table=fitted.table)
-        _refuse_other_rows(table, groups)
+        table, groups = _table(X), read_groups_like(self._groups, sensitive_features)
+        refuse_other_rows(WHAT, table, groups)
         places = _places(table, self.feature_names_)
-        # A number seeds every call alike; a Generator moves on, and None asks the system.
-        state = self.random_state
-        seed = int(state) if isinstance(state, (int, np.integer)) else int(np.random.default_rng(state).integers(2**63))
+        seed = seed_of(self.random_state)  # a number seeds every call alike; a Generator moves on, and None asks the system
         moved = [self._move(column, name, place, groups, seed) for (column, name), place in zip(_named(table), places, strict=True)]
         rebuilt = _rebuilt(table, moved)
         return nw.from_native(rebuilt, eager_only=True) if libraries.is_narwhals_dataframe(X) else rebuilt
@@ -176,48 +169,33 @@ class DPRemover:
         )
 
     def _check_parameters(self) -> None:
-        checked_seed(self.random_state)
-        checks: tuple[tuple[str, bool, str], ...] = (
-            ("amount", isinstance(self.amount, (int, float, np.number)) and 0 <= self.amount <= 1, "a number from 0 to 1"),
-            ("bins", self.bins in _BINS, '"equal_mass" or "equal_width"'),
-            ("n_bins", self.n_bins is None or (_is_whole(self.n_bins) and self.n_bins >= 1), "a whole number of at least 1, or None"),
-        )
-        for name, fine, wanted in checks:
-            if not fine:
-                value = getattr(self, name)
-                raise ParameterError(f"{name} is {value!r}.", remedy=f"Pass {wanted}.", parameter=name, value=value)
+        generator(self.random_state)
+        one_of("bins", self.bins, get_args(Bins))
+        if self.n_bins is not None:
+            at_least("n_bins", self.n_bins, 1, integer=True)
+        at_least("amount", self.amount, 0, most=1)
 
-    def _learn(self, column: Column, name: str, groups: Groups, weight: Floats) -> _Feature:
-        what, n_groups = _spoken(name), groups.n_groups
-        numbers = _numbers(column, what)
-        if numbers is not None:
-            repair = NumericRepair.fit(numbers, groups.codes, weight, n_groups=n_groups, bins=self.bins, n_bins=self.n_bins)
+    def _learn(self, column: Column, what: str, groups: Groups, weight: Floats) -> _Feature:
+        if _holds_numbers(column, what):
+            numbers = read_numbers(column, what)
+            repair = NumericRepair.fit(numbers, groups.codes, weight, n_groups=groups.n_groups, bins=self.bins, n_bins=self.n_bins)
             return _Feature(column.name, repair, None)
         codes, vocabulary = read_vocabulary(column, what=what)
-        shares = CategoryRepair.fit(codes, groups.codes, weight, n_groups=n_groups, n_categories=len(vocabulary))
+        shares = CategoryRepair.fit(codes, groups.codes, weight, n_groups=groups.n_groups, n_categories=len(vocabulary))
         return _Feature(column.name, shares, replace(vocabulary, index=None))
 
-    def _move(self, column: Column, name: str, place: int, groups: Groups, seed: int) -> Any:
-        feature, what = self._fitted[place], _spoken(name)
+    def _move(self, column: Column, what: str, place: int, groups: Groups, seed: int) -> Any:
+        feature = self._fitted[place]
         # Seeded by column, so that the random ranks of different columns are independent of each other.
         seeds = [seed, place]
-        if isinstance(feature.repair, CategoryRepair) and feature.vocabulary is not None:
+        if isinstance(feature.repair, CategoryRepair):
             known = feature.vocabulary
+            assert known is not None
             codes = feature.repair.apply(known.encode_column(column, what=what), groups.codes, amount=self.amount, seed=seeds)
-            same = known.library == column.library
-            return (replace(known, wrapped=False) if same else replace(known.like(column), wrapped=False)).decode(codes)
-        numbers = _numbers(column, what)
-        if numbers is None or isinstance(feature.repair, CategoryRepair):
+            return replace(known if known.library == column.library else known.like(column), wrapped=False).decode(codes)
+        if not _holds_numbers(column, what):
             raise MixedTypeError(f"In {what}, values are not numbers, but numbers were fitted.", remedy="Pass numbers.", column=what)
-        return feature.repair.apply(numbers, groups.codes, amount=float(self.amount), seed=seeds)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def _spoken(name: str) -> str:
-    return f"column {name} of {WHAT}"
+        return feature.repair.apply(read_numbers(column, what), groups.codes, amount=float(self.amount), seed=seeds)
 
 
 def _table(X: Any) -> Frame | Matrix:
@@ -233,7 +211,8 @@ def _table(X: Any) -> Frame | Matrix:
 
 def _named(table: Frame | Matrix) -> list[tuple[Column, str]]:
     """Give columns and how an error calls them: by name, or by position where they have none."""
-    return [(column, repr(column.name) if column.name else str(j)) for j, column in enumerate(table.columns)]
+    names = (repr(column.name) if column.name else str(j) for j, column in enumerate(table.columns))
+    return [(column, f"column {name} of {WHAT}") for column, name in zip(table.columns, names, strict=True)]
 
 
 def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
@@ -252,95 +231,37 @@ def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
     )
 
 
-def _refuse_other_rows(table: Frame | Matrix, groups: Groups) -> None:
-    """Raise where features and groups are not of the same rows in the same order."""
-    refuse_lengths(WHAT, len(table), GROUPS, groups.n_rows)
-    refuse_other_index((WHAT, table.index), (GROUPS, groups.index))
-
-
-def _numbers(column: Column, what: str) -> Floats | None:
-    """Give a numeric column as finite floats, and None for one of categories."""
+def _holds_numbers(column: Column, what: str) -> bool:
+    """Tell numbers from categories; times are neither, and refused."""
     if column.library in ("numpy", "list"):
-        masked = np.ma.getmaskarray(column.native) if isinstance(column.native, np.ma.MaskedArray) else np.zeros(1, dtype=bool)
-        if masked.any():
-            raise _missing(masked, what)
-        found = _array_numbers(column.native, what)
+        values = np.array(column.native, dtype=object) if isinstance(column.native, (list, tuple)) else np.asarray(column.native)
+        numeric, times = values.dtype.kind in "iuf", values.dtype.kind in "mM"
     else:
         series: nw.Series[Any] = nw.from_native(column.native, series_only=True, allow_series=True)
-        if series.dtype.is_temporal():
-            raise _times(what)
-        if series.dtype == nw.Object:
-            found = _array_numbers(np.asarray(series.to_numpy(), dtype=object), what)
-        elif series.dtype.is_numeric():
-            found = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        else:
-            return None
-    return None if found is None else _finite(found, what)
-
-
-def _array_numbers(values: Any, what: str) -> Floats | None:
-    array = np.asarray(values) if not isinstance(values, (list, tuple)) else np.array(values, dtype=object)
-    if array.dtype.kind in "mM":
-        raise _times(what)
-    if array.dtype.kind in "iuf":
-        return array.astype(np.float64)
-    if array.dtype.kind != "O":
-        return None
-    families = {family_of(type(value)) for value in array.tolist() if not is_missing(value)}
-    if not families or not families <= {"int", "float"}:
-        return None
-    return np.array([np.nan if is_missing(value) else float(value) for value in array.tolist()])
-
-
-def _finite(numbers: Floats, what: str) -> Floats:
-    if np.isfinite(numbers).all():
-        return numbers
-    missing = np.isnan(numbers)
-    if missing.any():
-        raise _missing(missing, what)
-    row = int(np.argmax(np.isinf(numbers)))
-    value = plain_value(numbers[row])
-    raise InputError(f"Row {row} of {what} is {value!r}.", remedy="Replace infinite values or drop their rows.", column=what, row=row)
-
-
-def _missing(missing: Array, what: str) -> MissingValueError:
-    row, count = int(np.argmax(missing)), int(missing.sum())
-    return MissingValueError(
-        f"In {what}, {count} of {len(missing)} rows have no value; the first is row {row}.",
-        remedy="Fill them or drop these rows: a missing value has no rank in its group.",
-        column=what,
-        row=row,
-        count=count,
-        n_rows=len(missing),
-    )
-
-
-def _times(what: str) -> InputError:
-    return InputError(
-        f"The values of {what} are times, which are neither numbers nor categories.",
-        remedy="Turn them into numbers, such as days since a date, or drop the column.",
-        column=what,
-    )
+        values = series.to_numpy() if series.dtype == nw.Object else np.empty(0)
+        numeric, times = series.dtype.is_numeric(), series.dtype.is_temporal()
+    if times:
+        raise InputError(
+            f"The values of {what} are times, which are neither numbers nor categories.",
+            remedy="Turn them into numbers, such as days since a date, or drop the column.",
+            column=what,
+        )
+    families = {family_of(type(value)) for value in values.tolist() if not is_missing(value)} if values.dtype.kind == "O" else set()
+    return numeric or (bool(families) and families <= {"int", "float"})
 
 
 def _rebuilt(table: Frame | Matrix, moved: list[Any]) -> Any:
     """Put moved columns together as the kind of table that came."""
     if isinstance(table, Matrix):
         arrays = [np.asarray(column) for column in moved]
-        if len({array.dtype.kind for array in arrays}) == 1:
-            return np.column_stack(arrays)
-        mixed = np.empty((len(table), len(arrays)), dtype=object)
-        for j, array in enumerate(arrays):
-            mixed[:, j] = array
-        return mixed
-    names = [column.name for column in table.columns]
+        alike = len({array.dtype.kind for array in arrays}) == 1
+        return np.column_stack(arrays if alike else [array.astype(object) for array in arrays])
     if table.library == "pandas":
         bare = {j: getattr(column, "array", column) for j, column in enumerate(moved)}
         frame = libraries.get_pandas().DataFrame(bare, index=table.native.index)
         frame.columns = table.native.columns
         return frame
+    named = dict(zip(table.native if table.library == "dict" else (column.name for column in table.columns), moved, strict=True))
     if table.library == "polars":
-        return libraries.get_polars().DataFrame(dict(zip(names, moved, strict=True)))
-    if table.library == "pyarrow":
-        return libraries.get_pyarrow().table(dict(zip(names, moved, strict=True)))
-    return dict(zip(table.native, moved, strict=True))
+        return libraries.get_polars().DataFrame(named)
+    return libraries.get_pyarrow().table(named) if table.library == "pyarrow" else named

@@ -8,15 +8,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from r2b._data import Dataset, Schema, read
+from r2b._data import Dataset, read
 from r2b._data.merge import class_weights
 from r2b._data.vocabulary import plain_value
-from r2b.errors import RowsUnavailableError
+from r2b.methods.base import Floats, refuse_unfitted
 from r2b.metrics.demographic import means_of, parity_by_class_of_means
-
-Floats = NDArray[np.float64]
 
 
 class UnreachableCell(NamedTuple):
@@ -63,11 +60,6 @@ class Reweighing:
     (UnreachableCell(group='m', label='b', parity=0.33...),)
     """
 
-    schema_: Schema
-    factors_: Floats
-    unreachable_: tuple[UnreachableCell, ...]
-    parity_: float
-
     def fit(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Self:
         """Learn the factors; whatever an earlier fit left behind is gone.
 
@@ -80,7 +72,7 @@ class Reweighing:
         joint = _cells(dataset)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)
-        self.factors_ = np.divide(expected, joint, out=np.ones_like(joint), where=joint > 0)
+        self.factors_: Floats = np.divide(expected, joint, out=np.ones_like(joint), where=joint > 0)
         left = self.factors_ * joint
         total = left.sum(axis=1)
         # A group whose rows weigh nothing was refused on reading, so that no total is 0.
@@ -125,8 +117,7 @@ class Reweighing:
         array([[0.65  , 0.35  ],
                [0.8125, 0.    ]])
         """
-        if not hasattr(self, "schema_"):
-            raise RowsUnavailableError("This Reweighing has not been fitted.", remedy="Call fit with training labels first.")
+        refuse_unfitted(self, "schema_", "labels")
         dataset = self.schema_.read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
         codes, groups, weight = dataset.labels.codes, dataset.groups.codes, dataset.weight
         if codes is not None:

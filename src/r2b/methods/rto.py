@@ -7,51 +7,36 @@ group s.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from r2b._constraints.families.request import one_of
 from r2b._constraints.parity import RangeBound
-from r2b._data.arrival import Frame, refuse_lengths, refuse_other_index
-from r2b._data.groups import Groups, read_groups, read_known_groups
-from r2b._data.merge import Rows
-from r2b._data.probabilities import Wording, as_matrix
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data import Dataset
+from r2b._data.compute import generator
+from r2b._data.groups import Groups, read_groups
 from r2b._data.vocabulary import column_of
-from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, RowsUnavailableError
-from r2b.methods.base import LabelMethod, checked_seed, read_weight_beside
-from r2b.methods.binary import Array, Floats, GroupedRows, answer, pinned_thresholds
+from r2b.errors import NotSolvedWarning, ProbabilityError
+from r2b.methods.base import (
+    LabelMethod,
+    at_least,
+    read_groups_like,
+    read_numbers,
+    read_weight_beside,
+    refuse_other_rows,
+    refuse_unfitted,
+)
+from r2b.methods.binary import Array, Floats, GroupedRows, answer, divided_by_sums, grouped_labels, pinned_thresholds
 
 ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]
 
-_WORDING = Wording("class", "Pass one number per row.", "")
 _LEAST_SCORE = {"unit": 0.0, "signed": -1.0}
 _DRAWN_AT_ONCE = 1 << 20  # rows drawn in one call, over all minibatches of the call
-
-
-def at_least(name: str, value: Any, least: float, *, above: bool = False, integer: bool = False) -> Any:
-    """Give ``value`` back if it is a number of at least (or above) ``least``; refuse it otherwise."""
-    kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, kinds)
-        or not (value > least if above else value >= least)
-        or not np.isfinite(value)
-    ):
-        kind = "an integer" if integer else "a finite number"
-        raise ParameterError(f"{name} is {value!r}.", remedy=f"Pass {kind} {'above' if above else 'of at least'} {least}.", value=value)
-    return value
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> Any:
-    """Give ``value`` back if it is one of ``choices``; refuse it otherwise."""
-    if value not in choices:
-        raise ParameterError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(map(repr, choices))}.", value=value)
-    return value
 
 
 @dataclass(frozen=True)
@@ -172,12 +157,6 @@ class RTO:
     array([0.75, 0.  , 1.  , 0.5 ])
     """
 
-    rho_: float
-    thresholds_: Floats
-    groups_: Array
-    error_: Floats
-    converged_: bool
-
     def __init__(
         self,
         epsilon: float = 0.0,
@@ -194,13 +173,13 @@ class RTO:
     ) -> None:
         self.epsilon = float(RangeBound.of(epsilon, 1, largest=1.0).epsilon[0])
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
-        self.rho = None if rho is None else float(at_least("rho", rho, 0.0))
-        if self.rho is not None and self.rho > 1:
-            raise ParameterError(f"rho is {rho!r}.", remedy="It is the mean aimed at: pass a number from 0 to 1.", value=rho)
-        self.solver: BinarySolver = one_of("solver", solver, ("exact", "sgd"))
-        self.score_range: ScoreRange = one_of("score_range", score_range, ("unit", "signed"))
+        self.rho = None if rho is None else float(at_least("rho", rho, 0, most=1))
+        one_of("solver", solver, get_args(BinarySolver))
+        one_of("score_range", score_range, get_args(ScoreRange))
+        self.solver, self.score_range = solver, score_range
         self.descent = Descent(steps, epochs, batch_size, tol)
-        self.random_state = checked_seed(random_state)
+        generator(random_state)  # refuses what is none
+        self.random_state = random_state
 
     def fit(self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
         """Find one threshold per group; whatever an earlier fit left behind is gone.
@@ -224,15 +203,17 @@ class RTO:
         mean = float(rows.overall(column)[0])
         target = self.rho if self.rho is not None else mean if self.score_range == "unit" else mean / 2 + 0.5
         rho, epsilon = np.array([min(max(target, 0.0), 1.0)]), np.array([self.epsilon])
+        nearest = box(rho, epsilon)
         if self.solver == "exact":
             thresholds = pinned_thresholds(rows, column, self.gamma, rho, epsilon)
         else:
-            rng = np.random.default_rng(self.random_state)
-            thresholds = self.descent.thresholds(rows, column, self.gamma, box(rho, epsilon), rng)
+            thresholds = self.descent.thresholds(rows, column, self.gamma, nearest, generator(self.random_state))
         means = rows.means(answer(column, thresholds[rows.groups], self.gamma))
+        # The sign of a threshold says at which end of the band the mean belongs; where it is 0, anywhere inside.
+        wanted = np.where(thresholds == 0, nearest(means), rho + np.sign(thresholds) * epsilon / 2)
         self.rho_ = float(rho[0])
-        self.thresholds_ = thresholds[:, 0]
-        self.error_ = mean_error(thresholds, means, rho, epsilon)[:, 0]
+        self.thresholds_: Floats = thresholds[:, 0]
+        self.error_: Floats = np.abs(means - wanted)[:, 0]
         self.converged_ = bool(self.error_.max() <= max(self.descent.tol, 1e-12))
         self._groups, self.groups_ = groups, groups.names
         if not self.converged_:
@@ -242,10 +223,8 @@ class RTO:
 
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:
         """Give the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
-        if not hasattr(self, "thresholds_"):
-            raise RowsUnavailableError("This RTO has not been fitted.", remedy="Call fit with training scores first.")
-        known = self._groups
-        groups = read_known_groups(sensitive_features, columns=known.columns, vocabularies=known.vocabularies, table=known.table)
+        refuse_unfitted(self, "thresholds_", "scores")
+        groups = read_groups_like(self._groups, sensitive_features)
         f, _ = self._read(scores, groups)
         return answer(f, self.thresholds_[groups.codes], self.gamma)
 
@@ -261,68 +240,23 @@ class RTO:
     def _read(self, scores: Any, groups: Groups) -> tuple[Floats, Any | None]:
         """Give the scores of the rows of these groups, and their row labels."""
         column = column_of(scores, what="scores")
-        refuse_lengths("scores", len(column), "sensitive_features", groups.n_rows)
-        refuse_other_index(("scores", column.index), ("sensitive_features", groups.index))
-        f = as_matrix(Frame({}, "columns", (column,), np.array(["scores"])), what="scores", wording=_WORDING)[0][:, 0].astype(np.float64)
-        missing = np.isnan(f) | np.ma.getmaskarray(column.native) if np.ma.is_masked(column.native) else np.isnan(f)
-        if missing.any():
-            row = int(np.argmax(missing))
-            raise MissingValueError(f"The argument scores has no value at row {row}.", remedy="Leave the row out or fill it in.", row=row)
+        refuse_other_rows("scores", column, groups)
+        f = read_numbers(column, "scores")
         low = _LEAST_SCORE[self.score_range]
         wrong = np.flatnonzero((f < low - 1e-9) | (f > 1 + 1e-9))
         if len(wrong):
-            row, value = int(wrong[0]), float(f[wrong[0]])
-            remedy = f'With score_range="{self.score_range}" they lie in [{low:g}, 1]; the other choice is ' + (
-                '"signed", in [-1, 1].' if low == 0 else '"unit", in [0, 1].'
-            )
-            raise ProbabilityError(f"The argument scores is {value} at row {row}.", remedy=remedy, row=row, value=value)
+            row = int(wrong[0])
+            remedy = 'Scores of score_range="unit" lie in [0, 1], of "signed" in [-1, 1].'
+            raise ProbabilityError(f"The argument scores is {f[row]} at row {row}.", remedy=remedy, row=row, value=float(f[row]))
         return f, column.index
 
 
 def box(rho: Floats, epsilon: Floats) -> Callable[[Floats], Floats]:
     """Give the projection of group means on ``|m - rho| <= epsilon / 2``."""
-    bottom, top = rho - epsilon / 2, rho + epsilon / 2
-    return lambda means: np.clip(means, bottom, top)
+    return lambda means: np.clip(means, rho - epsilon / 2, rho + epsilon / 2)
 
 
-def mean_error(thresholds: Floats, means: Floats, rho: Floats, epsilon: Floats) -> Floats:
-    """Give the distance of each group mean from the end of the band that its threshold's sign asks for; from the band where that is 0."""
-    bottom, top = rho - epsilon / 2, rho + epsilon / 2
-    wanted = np.where(thresholds > 0, top, np.where(thresholds < 0, bottom, np.clip(means, bottom, top)))
-    error: Floats = np.abs(means - wanted)
-    return error
-
-
-class _ClassByClass(LabelMethod):
-    """RTO on each class alone, rho being the mean of the class over all rows; then rows are divided by their sums."""
-
-    rho_: Floats
-    thresholds_: Floats
-
-    def __init__(self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0) -> None:
-        self.epsilon = epsilon
-
-    @property
-    @abstractmethod
-    def _width(self) -> float:
-        """The gamma of every class."""
-
-    def _learn(self, rows: Rows) -> None:
-        grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
-        labels = np.asarray(rows.labels, np.float64)[grouped.order]
-        bound = RangeBound.of(self.epsilon, rows.n_classes, rows.class_names, largest=1.0)
-        self.rho_ = grouped.overall(labels)
-        self.thresholds_ = pinned_thresholds(grouped, labels, self._width, self.rho_, bound.epsilon)
-
-    def _respond(self, labels: Floats, groups: Array) -> Floats:
-        h = answer(labels, self.thresholds_[groups], self._width)
-        total = h.sum(axis=1, keepdims=True)
-        # A soft row may be below the threshold of every class; the overall means favour no group and add up to 1.
-        kept: Floats = np.where(total > 0, h / np.where(total > 0, total, 1.0), self.rho_)
-        return kept
-
-
-class HTO(_ClassByClass):
+class HTO(LabelMethod):
     """The hard-threshold baseline of the paper: RTO with gamma 0.01 on each class, rho = E[y_k], then rows divided by their sums.
 
     Each class alone is fair; dividing by the sums brings some of the unfairness back. A row below the threshold of every class (soft labels
@@ -353,16 +287,22 @@ class HTO(_ClassByClass):
 
     name = "HTO"
 
-    def __init__(self, epsilon: float | ArrayLike | Mapping[Any, float] = 0.0, *, gamma: float = 0.01) -> None:
-        super().__init__(epsilon)
+    def __init__(self, epsilon: Epsilon = 0.0, *, gamma: float = 0.01) -> None:
+        self.epsilon = epsilon
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
 
-    @property
-    def _width(self) -> float:
-        return self.gamma
+    def _learn(self, dataset: Dataset) -> None:
+        rows, labels, bound = grouped_labels(dataset, self.epsilon)
+        self.rho_: Floats = rows.overall(labels)
+        self.thresholds_: Floats = pinned_thresholds(rows, labels, self.gamma, self.rho_, bound.epsilon)
+
+    def _respond(self, labels: Floats, groups: Array) -> Floats:
+        h = answer(labels, self.thresholds_[groups], self.gamma)
+        # A soft row may be below the threshold of every class; the overall means favour no group and add up to 1.
+        return divided_by_sums(h, self.rho_)
 
 
-class R2B0(_ClassByClass):
+class R2B0(HTO):
     """The paper's "single round of R2B", as its tables behave: RTO with gamma 1 on each class, then rows divided by their sums.
 
     One round of Algorithm 1 as printed is something else: it has 1 + tau = 1.5 in place of gamma = 1, which shrinks every label, and it
@@ -389,4 +329,6 @@ class R2B0(_ClassByClass):
     """
 
     name = "R2B0"
-    _width: ClassVar[float] = 1.0  # a constant where HTO has a parameter
+
+    def __init__(self, epsilon: Epsilon = 0.0) -> None:
+        super().__init__(epsilon, gamma=1.0)
