@@ -53,17 +53,14 @@ def read_groups_like(fitted: Groups, sensitive_features: Any) -> Groups:
     return read_known_groups(sensitive_features, columns=fitted.columns, vocabularies=fitted.vocabularies, table=fitted.table)
 
 
-def refuse_other_rows(what: str, rows: Column | Frame | Matrix, groups: Groups) -> None:
-    """Raise where the argument ``what`` and the groups are not of the same rows in the same order."""
+def read_weight_beside(sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Groups) -> Floats | None:
+    """Read the weights, if any, of the rows of the argument ``what``; rows, groups and weights must be of the same rows in one order."""
+    column = None if sample_weight is None else column_of(sample_weight, what=WEIGHTS)
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
-    refuse_other_index((what, rows.index), (GROUPS, groups.index))
-
-
-def read_weight_beside(sample_weight: Any, what: str, index: Any | None, groups: Groups) -> Floats:
-    """Read the weights of rows that are known as the argument ``what``, with the row labels ``index``, and belong to ``groups``."""
-    column = column_of(sample_weight, what=WEIGHTS)
-    refuse_lengths(what, groups.n_rows, WEIGHTS, len(column))
-    refuse_other_index((what, index), (GROUPS, groups.index), (WEIGHTS, column.index))
+    refuse_lengths(what, len(rows), WEIGHTS, len(rows if column is None else column))
+    refuse_other_index((what, rows.index), (GROUPS, groups.index), (WEIGHTS, None if column is None else column.index))
+    if column is None:
+        return None
     weight: Floats = np.asarray(read_weight(column), np.float64)
     refuse_weightless_groups(weight, groups)
     return weight

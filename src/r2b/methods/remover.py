@@ -19,7 +19,7 @@ from r2b._data.groups import Groups, read_groups
 from r2b._data.objects import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError, ShapeError
-from r2b.methods.base import at_least, read_groups_like, read_numbers, read_weight_beside, refuse_other_rows, refuse_unfitted
+from r2b.methods.base import at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
 from r2b.methods.quantiles import Array, CategoryRepair, Floats, NumericRepair
 
 WHAT = "X"
@@ -122,8 +122,8 @@ class DPRemover:
         """
         self._check_parameters()
         table, groups = _table(X), read_groups(sensitive_features)
-        refuse_other_rows(WHAT, table, groups)
-        weight = np.ones(len(table)) if sample_weight is None else read_weight_beside(sample_weight, WHAT, table.index, groups)
+        given = read_weight_beside(sample_weight, WHAT, table, groups)
+        weight = np.ones(len(table)) if given is None else given
         self._fitted = tuple(self._learn(column, name, groups, weight) for column, name in _named(table))
         self._groups = groups
         self.groups_: Array = groups.names
@@ -155,7 +155,7 @@ class DPRemover:
         refuse_unfitted(self, "_fitted", "features")
         self._check_parameters()
         table, groups = _table(X), read_groups_like(self._groups, sensitive_features)
-        refuse_other_rows(WHAT, table, groups)
+        read_weight_beside(None, WHAT, table, groups)
         places = _places(table, self.feature_names_)
         seed = seed_of(self.random_state)  # a number seeds every call alike; a Generator moves on, and None asks the system
         moved = [self._move(column, name, place, groups, seed) for (column, name), place in zip(_named(table), places, strict=True)]

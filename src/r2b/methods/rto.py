@@ -21,15 +21,7 @@ from r2b._data.compute import generator
 from r2b._data.groups import Groups, read_groups
 from r2b._data.vocabulary import column_of
 from r2b.errors import NotSolvedWarning, ProbabilityError
-from r2b.methods.base import (
-    LabelMethod,
-    at_least,
-    read_groups_like,
-    read_numbers,
-    read_weight_beside,
-    refuse_other_rows,
-    refuse_unfitted,
-)
+from r2b.methods.base import LabelMethod, at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
 from r2b.methods.binary import Array, Floats, GroupedRows, answer, divided_by_sums, grouped_labels, pinned_thresholds
 
 ScoreRange = Literal["unit", "signed"]
@@ -196,8 +188,7 @@ class RTO:
             One of its subclasses, naming the column, the row and the value.
         """
         groups = read_groups(sensitive_features)
-        f, index = self._read(scores, groups)
-        weight = None if sample_weight is None else read_weight_beside(sample_weight, "scores", index, groups)
+        f, weight = self._read(scores, groups, sample_weight)
         rows = GroupedRows.of(groups.codes, weight, groups.n_groups)
         column = f[rows.order, None]
         mean = float(rows.overall(column)[0])
@@ -225,8 +216,7 @@ class RTO:
         """Give the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
         refuse_unfitted(self, "thresholds_", "scores")
         groups = read_groups_like(self._groups, sensitive_features)
-        f, _ = self._read(scores, groups)
-        return answer(f, self.thresholds_[groups.codes], self.gamma)
+        return answer(self._read(scores, groups)[0], self.thresholds_[groups.codes], self.gamma)
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> Floats:
         """Give the new scores: the same as :meth:`predict_proba`."""
@@ -234,13 +224,13 @@ class RTO:
 
     def fit_transform(self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Floats:
         """Fit and give the new scores of the same rows."""
-        self.fit(scores, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        return self.transform(scores, sensitive_features=sensitive_features)
+        fitted = self.fit(scores, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return fitted.transform(scores, sensitive_features=sensitive_features)
 
-    def _read(self, scores: Any, groups: Groups) -> tuple[Floats, Any | None]:
-        """Give the scores of the rows of these groups, and their row labels."""
+    def _read(self, scores: Any, groups: Groups, sample_weight: Any = None) -> tuple[Floats, Floats | None]:
+        """Give the scores of the rows of these groups, and their weights."""
         column = column_of(scores, what="scores")
-        refuse_other_rows("scores", column, groups)
+        weight = read_weight_beside(sample_weight, "scores", column, groups)
         f = read_numbers(column, "scores")
         low = _LEAST_SCORE[self.score_range]
         wrong = np.flatnonzero((f < low - 1e-9) | (f > 1 + 1e-9))
@@ -248,7 +238,7 @@ class RTO:
             row = int(wrong[0])
             remedy = 'Scores of score_range="unit" lie in [0, 1], of "signed" in [-1, 1].'
             raise ProbabilityError(f"The argument scores is {f[row]} at row {row}.", remedy=remedy, row=row, value=float(f[row]))
-        return f, column.index
+        return f, weight
 
 
 def box(rho: Floats, epsilon: Floats) -> Callable[[Floats], Floats]:
