@@ -180,7 +180,7 @@ def test_where_matrices_would_not_fit_nothing_else_is_tried(monkeypatch):
     problem = problem_of(zipf(2, 40), 0.001, 0.5)
     oracle = ClassOracle(problem.rows_in_memory, "numpy")
     monkeypatch.setattr(plan, "_NET_ENTRIES", 1000)
-    stages = list(plan.exact_plan(problem, oracle, None, 1e-10))
+    stages = list(plan.exact_plan(problem, oracle, None, 1e-10, Newton(oracle, problem.parity, problem.lam)))
     # Newton only judges; every step is on thresholds.
     assert {type(stage.solver) for stage in stages if stage.max_iter} == {Thresholds}
     assert all(stage.max_iter == 0 for stage in stages if isinstance(stage.solver, Newton)) and len(stages) >= 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +38,6 @@ class Curvature:
     components: list[Floats]
 
 
-def curvature_of(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> Curvature:
-    """Measure the curvature at these prices."""
-    if parity.simple and not isinstance(oracle, GroupOracle):
-        return Curvature(oracle.evaluate(prices, lam, curvature=True).curvature, [])
-    return Curvature(None, folded_curvature(oracle, parity, prices, lam))
-
-
 def direction(parity: Parity, curvature: Curvature, target: Projected, gap: Floats, prices: Floats, damping: float, gamma: float) -> Floats:
     """Give the step from these prices.
 
@@ -53,7 +47,7 @@ def direction(parity: Parity, curvature: Curvature, target: Projected, gap: Floa
         The system is singular to the last bit.
     """
     if curvature.blocks is not None:
-        return _by_levels(curvature.blocks, target, gap, prices, parity.share, damping, gamma)
+        return level_step(curvature.blocks, target.clipped, gap, prices, parity.share, damping, gamma)
     step = gamma * _along_face(parity, target, gap)
     for groups, block in zip(parity.components, curvature.components, strict=True):
         normals = _normals(parity, groups, target)
@@ -61,9 +55,10 @@ def direction(parity: Parity, curvature: Curvature, target: Projected, gap: Floa
     return step
 
 
-def _by_levels(curvature: Floats, target: Projected, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
-    # Entries inside the band have their price driven to 0; those on it share one unknown level per class.
-    clipped = target.clipped
+def level_step(
+    curvature: Floats, clipped: NDArray[np.bool_], gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float
+) -> Floats:
+    """Give the step of groups that are cells: entries inside the band go to price 0, those on it share one level per class."""
     held = np.where(clipped, 0.0, -prices)
     blocks = curvature.copy()
     np.einsum("skk->sk", blocks)[:] += damping
@@ -162,8 +157,10 @@ class NewtonState:
 class Newton:
     """Settings of the Newton solver for one problem.
 
-    Parameters
+    Attributes
     ----------
+    near : float
+        Residual on a sample from which on what the sample lacks decides.
     oracle : Oracle or GroupOracle
     parity : Parity
     lam : float
@@ -174,6 +171,7 @@ class Newton:
         Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
     """
 
+    near: ClassVar[float] = 1e-4
     oracle: AnyOracle
     parity: Parity
     lam: float
@@ -203,8 +201,7 @@ class Newton:
         if ahead is not None:
             return ahead
         if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
-            oracle = self.sample or self.oracle
-            state = replace(state, curvature=curvature_of(oracle, self.parity, state.prices, self.lam))
+            state = replace(state, curvature=self._curvature(self.sample or self.oracle, state.prices))
         damping = state.damping
         while damping < 1e3:
             candidate = self._candidate(state, damping)
@@ -227,7 +224,7 @@ class Newton:
         blind = replace(self, oracle=self.sample, sample=None, lean=state.means - seen.means)
         here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
         for _ in range(_AHEAD):
-            curvature = here.curvature or curvature_of(self.sample, self.parity, here.prices, self.lam)
+            curvature = here.curvature or self._curvature(self.sample, here.prices)
             last, here = here, blind.step(replace(here, curvature=curvature))
             if here.stalled or here.residual <= _FAR * state.residual:
                 break
@@ -287,6 +284,11 @@ class Newton:
         merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
         residual = float(np.abs(gap).max())
         return NewtonState(prices, residual, means, gap, target, merit, None, damping)
+
+    def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
+        if self.parity.simple and not isinstance(oracle, GroupOracle):
+            return Curvature(oracle.evaluate(prices, self.lam, curvature=True).curvature, [])
+        return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam))
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         assert state.curvature is not None

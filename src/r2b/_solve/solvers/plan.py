@@ -44,12 +44,12 @@ _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point cost
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
-_NEAR = 1e-4  # the same for a sample, which tells the answer to about this
 
 
-def exact_plan(problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, tol: float) -> Iterator[Stage]:
+def exact_plan(
+    problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, tol: float, newton: Newton
+) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
-    newton = Newton(oracle, problem.parity, float(problem.lam))
     if _by_structure(problem, oracle):
         yield from _by_thresholds(problem, oracle, newton, tol)
         yield from _by_narrowing(problem, oracle, newton, tol)
@@ -190,18 +190,18 @@ def _from_last(state: object, last: object) -> Iterator[Floats]:
 def _by_newton(
     problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, newton: Newton, tol: float
 ) -> Iterator[Stage]:
-    lam, parity = float(problem.lam), problem.parity
+    lam = float(problem.lam)
     small, large = samples or (oracle, None)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        gentler = Newton(small, parity, easier, name=f"prepare, lam {easier:.3g}")
-        enough = _NEAR if easier == lam else _PREPARE
+        gentler = replace(newton, oracle=small, lam=easier, name=f"prepare, lam {easier:.3g}")
+        enough = newton.near if easier == lam else _PREPARE
         yield Stage(gentler, enough, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
     if large is not None:
         # Passes over all rows: the means of the labels, one to see how far the sample's answer is off, one for each step, and the
         # certificate's. On a million rows of 100 classes there are two steps. Not fewer: no sample tells the answer to better than the
         # square root of its size, so from 1e-4 to a tolerance of 1e-10 takes two or three gains of a hundred or so. Exact curvature would
         # gain more than that and cost more than the pass that it saves.
-        sampled = Newton(oracle, parity, lam, large, name="newton, sampled curvature")
+        sampled = replace(newton, sample=large, name="newton, sampled curvature")
         yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
 
@@ -282,6 +282,7 @@ def solve(
     tol: float = TOLERANCE,
     limits: Limits | None = None,
     start: Floats | None = None,
+    newton: type[Newton] = Newton,
 ) -> Outcome:
     """Solve a problem for its prices.
 
@@ -297,12 +298,15 @@ def solve(
     limits : Limits, optional
     start : ndarray of shape (n_groups, n_classes), optional
         Prices that are near the answer, such as those of a problem much like this one: Newton goes on from them first.
+    newton : type of Newton
+        For an oracle whose curvature has a form of its own.
     """
     _refuse_large_systems(problem)
-    plan = exact_plan(problem, oracle, samples, tol)
+    steps = newton(oracle, problem.parity, float(problem.lam))
+    plan = exact_plan(problem, oracle, samples, tol, steps)
     if start is not None and not _by_structure(problem, oracle):
         sample = None if samples is None else samples[1]
-        plan = chain([Stage(Newton(oracle, problem.parity, float(problem.lam), sample), tol, _PATIENCE)], plan)
+        plan = chain([Stage(replace(steps, sample=sample), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits(), problem.parity)

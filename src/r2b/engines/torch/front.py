@@ -22,6 +22,7 @@ from r2b._labels.task import MemoryTask
 from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
 from r2b.engines.torch.batches import Batches, batch_rows_for
 from r2b.engines.torch.labels import TensorRows
+from r2b.engines.torch.newton import DeviceTask
 from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, Resident
 from r2b.engines.torch.reading import (
     Cells,
@@ -38,7 +39,6 @@ from r2b.engines.torch.reading import (
     side_by_side,
 )
 from r2b.engines.torch.rows import add_by_cell
-from r2b.engines.torch.solve import DeviceTask
 from r2b.errors import EmptyError, ParameterError
 
 Tensor = torch.Tensor
