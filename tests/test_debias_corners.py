@@ -10,7 +10,7 @@ import pytest
 
 import r2b
 from r2b import errors
-from r2b._data.vocabulary import written
+from r2b._data.values import written
 from r2b.metrics import demographic_parity
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.intervals import parity_interval

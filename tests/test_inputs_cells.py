@@ -8,8 +8,7 @@ import pytest
 from test_inputs_dataset import FRAMES, frame
 
 from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
-from r2b._data.groups import Groups, read_groups
-from r2b._data.layout import Layout
+from r2b._data.groups import Groups, Layout, read_groups
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import FileFormatError, InputError, LengthError, MissingValueError, ParameterError, ShapeError, UnseenError, WeightError
 
@@ -205,7 +204,7 @@ def test_new_rows_may_have_new_crossings_and_new_numbers(again):
         data.groups.kinds,
         (None, ContinuousSettings("spline", (20.0, 40.0)), None),
     )
-    assert schema.group_names.tolist() == data.groups.names.tolist()
+    assert schema.names.tolist() == data.groups.names.tolist()
     new_rows = {"age": [99, 20.5, 99], "sex": ["m", "f", "m"]}
     new = schema.read([0, 1, 2], sensitive_features=new_rows, control_features={"job": ["z", "x", "z"]}, known_crossings=False)
     assert new.groups.table.tolist() == [[0, 0, 0], [1, 1, 2]]
@@ -292,8 +291,8 @@ def test_what_is_new_has_defaults_and_is_only_written_where_it_is_used():
     vocabulary = Vocabulary(np.array(["f", "m"]))
     groups = Groups(("sex",), (vocabulary,), np.array([[0], [1]]), codes=np.array([0, 1, 1]))
     assert (groups.n_control, groups.kinds, groups.settings) == (0, ("categorical",), (None,))
-    schema = Schema(vocabulary, False, ("sex",), (vocabulary,), np.array([[0], [1]]))
-    assert schema.kinds == ("categorical",) and isinstance(schema.layout, Layout)
+    schema = Schema(("sex",), (vocabulary,), np.array([[0], [1]]), classes=vocabulary, is_soft=False)
+    assert schema.kinds == ("categorical",) and isinstance(schema, Layout)
     assert set(schema.to_json()) == {"classes", "is_soft", "columns", "vocabularies", "table"}
     assert set(schema.to_json()["vocabularies"][0]) == {"dtype", "type", "values"}
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from r2b._data import Vocabulary, read
-from r2b._data.vocabulary import column_of, key_of, read_vocabulary
+from r2b._data.columns import column_of
+from r2b._data.values import key_of
+from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import InputError, MissingValueError, MixedTypeError, ShapeError, UnseenError
 
 

@@ -187,7 +187,7 @@ def restored(schema):
 def test_new_rows_get_the_fitted_codes(library, again):
     data = read(["b", "a", "c", "a", "b"], sensitive_features=frame(library, {"sex": SEX, "race": RACE}))
     schema = again(data.schema)
-    assert schema.group_names.tolist() == data.groups.names.tolist()
+    assert schema.names.tolist() == data.groups.names.tolist()
     new = schema.read(["c", "b"], sensitive_features=frame(library, {"extra": [0, 1], "race": ["z", "x"], "sex": ["f", "m"]}))
     assert new.labels.codes.tolist() == [2, 1]
     assert new.groups.codes.tolist() == [2, 3]

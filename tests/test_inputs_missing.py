@@ -9,7 +9,9 @@ import pytest
 from test_inputs_columns import CATEGORICAL, as_list, encoded, make
 
 from r2b._data import Continuous, Schema, Vocabulary, read
-from r2b._data.vocabulary import column_of, key_of, read_vocabulary
+from r2b._data.columns import column_of
+from r2b._data.values import key_of
+from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, UnseenError
 
 DAY, LATER = datetime.date(1960, 1, 1), datetime.date(2021, 1, 2)
@@ -241,8 +243,8 @@ def test_new_rows_may_be_missing_only_where_fitted_ones_were(again, known):
     table = {"sex": SEX, "race": ["x", None, "y", "x", "y"]}
     data = read(Y, sensitive_features=table, missing="group")
     schema = again(data.schema)
-    assert schema.layout.missing_codes == (None, 2)
-    assert schema.group_names.tolist() == data.groups.names.tolist()
+    assert schema.missing_codes == (None, 2)
+    assert schema.names.tolist() == data.groups.names.tolist()
     new = schema.read([0, 1], sensitive_features={"race": [None, "x"], "sex": ["m", "f"]}, known_crossings=known)
     assert new.groups.names[new.groups.codes].tolist() == ["sex=m, race=missing", "sex=f, race=x"]
     assert new.groups.table[new.groups.codes].tolist() == [[1, 2], [0, 0]]

@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 
 from r2b._data import read
 from r2b.errors import InputError, ParameterError
-from r2b.metrics import (
-    demographic_parity,
-    demographic_parity_by_class,
-    group_means,
-    means_of,
-    overall_mean,
-    parity_by_class_of_means,
-    parity_of_means,
-)
+from r2b.metrics import demographic_parity, demographic_parity_by_class, group_means
+from r2b.metrics.demographic import means_of, overall_mean, parity_by_class_of_means, parity_of_means
 
 METHODS = ["between_groups", "to_overall"]
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import r2b
-from r2b._data.arrival import refuse_other_index
+from r2b._data.columns import refuse_other_index
 from r2b.errors import LengthError, RowLabelError
 from r2b.metrics import demographic_parity, group_means
 from r2b.metrics.chance import sampling_level

@@ -14,7 +14,7 @@ from app_server import Served, running
 
 import r2b
 from r2b._audit import audit
-from r2b._data.vocabulary import directions_kept, written
+from r2b._data.values import directions_kept, written
 from r2b._files import AtomicWriter
 from r2b.errors import ParameterError
 from r2b.report import gather, to_html, to_markdown, words

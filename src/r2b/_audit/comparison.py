@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from r2b._audit.tradeoff import task_of
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Dataset
-from r2b._data.vocabulary import written
+from r2b._data.values import written
 from r2b._labels import FairLabels, means_by_cell
 from r2b._solve.certificate import PROVEN
 from r2b.errors import ParameterError

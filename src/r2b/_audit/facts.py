@@ -14,8 +14,8 @@ from r2b._constraints.families import Absent
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import is_a
 from r2b._constraints.parity.bounds import refuse_percentages
-from r2b._data.objects import json_value
-from r2b._data.vocabulary import plain_value
+from r2b._data.arrays import plain_value
+from r2b._data.values import json_value
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import Interval
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from r2b._audit.facts import SAME, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, Sums, chance_of, critical, interval_around, means_of_sums, p_value, ranges
-from r2b._data.vocabulary import plain_value
+from r2b._data.arrays import plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means
 from r2b.metrics.demographic import overall_mean
 from r2b.metrics.explained import explained_of_moments

@@ -17,9 +17,10 @@ from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Dataset, Groups, Schema
-from r2b._data.arrival import refuse_lengths, refuse_other_index
-from r2b._data.dataset import assemble
-from r2b._data.vocabulary import column_of, plain_value, read_vocabulary
+from r2b._data.arrays import plain_value
+from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
+from r2b._data.dataset import read
+from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
 from r2b.metrics.demographic import means_of, overall_mean
 
@@ -119,7 +120,7 @@ def audit(
     """
     draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
     request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
-    data = assemble(
+    data = read(
         y,
         sensitive_features=sensitive_features,
         control_features=control_features,
@@ -127,7 +128,6 @@ def audit(
         fewest_classes=1,
         missing=missing,
         weightless="allow",
-        categorical_only=False,
     )
     if clusters is None:
         return audit_dataset(data, request, draws)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from r2b._constraints.families.doubts import FEWEST
-from r2b._data.vocabulary import written
+from r2b._data.values import written
 from r2b.metrics.chance import format_p_value
 
 if TYPE_CHECKING:

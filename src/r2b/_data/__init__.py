@@ -4,9 +4,8 @@ Nothing here repairs data, and nothing imports a library that the caller has not
 """
 
 from r2b._data.attributes import Continuous, ContinuousSettings, Membership
-from r2b._data.dataset import Dataset, Schema, read
+from r2b._data.dataset import Dataset, Labels, Schema, read
 from r2b._data.groups import Groups
-from r2b._data.labels import Labels
 from r2b._data.mixtures import Mixtures
 from r2b._data.vocabulary import Vocabulary
 

@@ -1,10 +1,8 @@
-"""Sums of weights that do not depend on the order of the rows, nor on how they are cut into parts: exact, then rounded once.
-
-Where prices are not unique, a difference in the last bit of a weight can choose between them; equal data must not give different prices.
-"""
+"""NumPy arrays to codes and back, and sums that do not depend on the order of the rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,38 @@ BLOCK_ROWS = 65_536
 _DENSE = 4  # times the number of values: the widest span that is ranked by a table rather than by sorting
 _FAR = 1 << 62  # beyond which offsets leave a signed integer
 WIDEST_SPAN = 65_536  # a table of this many entries still sits in the second-level cache
+
+
+def plain_value(value: Any) -> Any:
+    """Give a NumPy scalar as a Python value, for messages and names."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_objects(values: Sequence[Any]) -> Array:
+    """Give an array of Python objects, each as it is."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def frozen(array: Array) -> Array:
+    """Give a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def first_and_count(mask: Array) -> tuple[int, int]:
+    """Give the first row where a mask is true and the number of such rows, for errors.
+
+    Examples
+    --------
+    >>> first_and_count(np.array([False, True, True]))
+    (1, 2)
+    """
+    return int(np.argmax(mask)), int(np.count_nonzero(mask))
 
 
 def smallest_unsigned(n_values: int) -> np.dtype[Any]:
@@ -51,13 +81,13 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     (array([1, 0, 1], dtype=uint8), array([-2,  7], dtype=int8))
     """
     low, high = int(values[:BLOCK_ROWS].min()), int(values[:BLOCK_ROWS].max())
-    codes = _shifted(values, low, high) if high - low < WIDEST_SPAN else None
+    codes = _shifted(values, low, high)
     if codes is None:  # the first block did not show the whole span
         low, high = int(values.min()), int(values.max())
-        codes = _shifted(values, low, high) if high - low < WIDEST_SPAN else None
-    if codes is None and high - low < _DENSE * len(values) and low > -_FAR and high < _FAR:
-        return _tabled(values, low, high - low + 1)
+        codes = _shifted(values, low, high)
     if codes is None:
+        if high - low < _DENSE * len(values) and low > -_FAR and high < _FAR:
+            return _tabled(values, low, high - low + 1)
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(values.dtype, copy=False)
     span = high - low + 1
@@ -82,7 +112,9 @@ def _tabled(values: Array, low: int, span: int) -> tuple[Array, Array]:
 
 
 def _shifted(values: Array, low: int, high: int) -> Array | None:
-    """Subtract ``low``, or give None at the first block with a value outside the span: one walk both checks and casts."""
+    """Subtract ``low``, or give None for a wide span and at the first block outside of it: one walk both checks and casts."""
+    if high - low >= WIDEST_SPAN:
+        return None
     dtype = smallest_unsigned(high - low + 1)
     codes = np.empty(len(values), dtype)
     offset = dtype.type(low % (1 << (8 * dtype.itemsize)))
@@ -239,6 +271,41 @@ def _crossed(block: Array) -> tuple[Array, Array]:
     return codes, example
 
 
+def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:
+    """Give a number for each row of float32 or float64, and its group where one is given; the same for equal rows."""
+    # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates: rows are compared before merging.
+    odd = np.random.default_rng(0x5EED).integers(0, 2**63, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    word = np.uint64 if matrix.dtype.itemsize == 8 else np.uint32
+    hashes = np.empty(len(matrix), dtype=np.uint64)
+    block = max(1, 131_072 // matrix.shape[1])
+    for start in range(0, len(matrix), block):
+        part = np.ascontiguousarray(matrix[start : start + block]).view(word).astype(np.uint64)
+        part ^= part >> np.uint64(29)
+        part *= np.uint64(0xBF58476D1CE4E5B9)
+        part ^= part >> np.uint64(32)
+        hashes[start : start + block] = (part * odd[:-1]).sum(axis=1)
+        if groups is not None:
+            hashes[start : start + block] += groups[start : start + block].astype(np.uint64) * odd[-1]
+    return hashes
+
+
+def by_first(keys: Array) -> tuple[Array, Array]:
+    """Give the code of each key and the first place of each code, in the order in which keys first occur.
+
+    Examples
+    --------
+    >>> by_first(np.array([9, 4, 9]))
+    (array([0, 1, 0], dtype=uint8), array([0, 1]))
+    """
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
+    rank[order] = np.arange(len(order), dtype=rank.dtype)
+    return rank[inverse], first[order]
+
+
+# Where prices are not unique, a difference in the last bit of a weight can choose between them, and equal data must not give different
+# prices: weights are added up exactly, and rounded once.
 _UNIT = 1074  # every float64 is a whole number of 2**-1074
 _BITS = 53
 _LOW = 27

@@ -1,21 +1,17 @@
-"""Attributes that are not categories, and all attributes as they came in: name, kind and columns, not yet read."""
+"""The attributes of the rows as they came in: name, kind and columns, not yet read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import Array
-from r2b._data.arrival import Column, Frame, Matrix, recognise, refuse_twice
-from r2b._data.factorize import missing_rows, of_numpy, refuse_all_missing, taken, with_missing
-from r2b._data.objects import missing_error
-from r2b._data.vocabulary import Vocabulary, column_of, plain_value
-from r2b.errors import InputError, ParameterError, ShapeError
+from r2b._data.columns import Column, Frame, Matrix, argument_error, column_of, recognise, refuse_lengths, refuse_other_index, refuse_twice
+from r2b._data.values import listed
+from r2b.errors import ParameterError, ShapeError
 
 SENSITIVE, CONTROL = "sensitive_features", "control_features"
 CATEGORICAL, CONTINUOUS, MEMBERSHIP = KINDS = ("categorical", "continuous", "membership")
@@ -151,7 +147,7 @@ class Attribute:
         return placed(self.argument, self.name)
 
     @property
-    def spoken(self) -> str:
+    def called(self) -> str:
         """How an error calls it."""
         return f"column {self.name!r} of {self.argument}" if self.name else self.argument
 
@@ -181,173 +177,98 @@ def attributes_of(handed: Any, *, argument: str = SENSITIVE) -> tuple[Attribute,
     if isinstance(handed, (Continuous, Membership)):
         return (_wrapped(handed, argument, None),)
     if isinstance(handed, Mapping) and any(isinstance(value, (Continuous, Membership)) for value in handed.values()):
-        return _of_mapping(handed, argument)
-    if isinstance(handed, (list, tuple)) and handed and isinstance(handed[0], (Continuous, Membership)):
-        raise ShapeError(
-            f"The argument {argument} is a list of attributes, which need names.",
-            remedy='Pass a dictionary such as {"sex": column, "age": r2b.Continuous(column)}.',
-            argument=argument,
+        refuse_twice([str(name) for name in handed], what=argument)
+        several = (
+            (_wrapped(value, argument, name),)
+            if isinstance(value, (Continuous, Membership))
+            else attributes_of({name: value}, argument=argument)
+            for name, value in handed.items()
         )
+        return sum(several, ())
+    if isinstance(handed, (list, tuple)) and handed and isinstance(handed[0], (Continuous, Membership)):
+        remedy = 'Pass a dictionary such as {"sex": column, "age": r2b.Continuous(column)}.'
+        raise argument_error(argument, "is a list of attributes, which need names", remedy)
     found = recognise(handed, what=argument)
     if isinstance(found, Column):
         return (Attribute(found.name or one, found, argument),)
     if isinstance(found, Frame):
         return tuple(Attribute(column.name, column, argument) for column in found.columns)
-    if len(found.columns) == 1:
-        return (Attribute(one, found.columns[0], argument),)
-    return tuple(Attribute(f"{many} {j}", column, argument) for j, column in enumerate(found.columns))
-
-
-def _of_mapping(handed: Mapping[Any, Any], argument: str) -> tuple[Attribute, ...]:
-    refuse_twice([str(name) for name in handed], what=argument)
-    attributes = []
-    for name, value in handed.items():
-        if isinstance(value, (Continuous, Membership)):
-            attributes.append(_wrapped(value, argument, name))
-        else:
-            attributes += attributes_of({name: value}, argument=argument)
-    return tuple(attributes)
+    names = [one] if len(found.columns) == 1 else [f"{many} {j}" for j in range(len(found.columns))]
+    return tuple(Attribute(name, column, argument) for name, column in zip(names, found.columns, strict=True))
 
 
 def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attribute:
     if argument == CONTROL:
-        raise ParameterError(
-            f"In {placed(argument, key)} there is a {type(handed).__name__}, but control features are categories.",
-            remedy="Cut it into intervals, or pass it in sensitive_features.",
-            argument=argument,
-            column=key,
-            type=type(handed).__name__,
-        )
+        kind = type(handed).__name__
+        problem = f"In {placed(argument, key)} there is a {kind}, but control features are categories."
+        remedy = "Cut it into intervals, or pass it in sensitive_features."
+        raise ParameterError(problem, remedy=remedy, argument=argument, column=key, type=kind)
     if key is not None and handed.name and str(handed.name) != str(key):
-        raise ShapeError(
-            f"In {argument}, the attribute under {key!r} has the name {handed.name!r}.",
-            remedy="Leave out the name; the key of the dictionary is one.",
-            argument=argument,
-            column=str(key),
-            name=handed.name,
-        )
+        problem = f"In {argument}, the attribute under {key!r} has the name {handed.name!r}."
+        remedy = "Leave out the name; the key of the dictionary is one."
+        raise ShapeError(problem, remedy=remedy, argument=argument, column=str(key), name=handed.name)
     name = str(handed.name if key is None else key)
     what = placed(argument, name)
     if isinstance(handed, Continuous):
         column = column_of(handed.values, what=what)
-        settings = ContinuousSettings(handed.basis, handed.knots)
-        return Attribute(name or column.name, column, argument, CONTINUOUS, settings)
+        return Attribute(name or column.name, column, argument, CONTINUOUS, ContinuousSettings(handed.basis, handed.knots))
     table = recognise(handed.probabilities, what=what)
     if isinstance(table, Column):
-        raise ShapeError(
-            f"The membership in {what} has one dimension; it needs one column of probabilities per group.",
-            remedy="Pass a matrix of rows by groups, or the column itself, without Membership, if its values are groups.",
-            argument=argument,
-            column=name,
-        )
+        problem = f"The membership in {what} has one dimension; it needs one column of probabilities per group."
+        remedy = "Pass a matrix of rows by groups, or the column itself, without Membership, if its values are groups."
+        raise ShapeError(problem, remedy=remedy, argument=argument, column=name)
     return Attribute(name, table, argument, MEMBERSHIP, groups=handed.groups)
 
 
-def read_continuous(column: Column, *, what: str, missing: str) -> tuple[Array, Vocabulary]:
-    """Give the codes of a numeric column and its distinct values, as float64.
-
-    Parameters
-    ----------
-    column : Column
-    what : str
-        How the column is called in an error.
-    missing : str
-        "error", "group" or "exclude"; only the last keeps rows without a value.
-
-    Raises
-    ------
-    InputError
-        A value is not a number, or infinite.
-    MissingValueError, ParameterError
-        A row has no value.
-
-    Examples
-    --------
-    >>> codes, vocabulary = read_continuous(Column([39, 50, 39], "list"), what="age", missing="error")
-    >>> codes, vocabulary.values
-    (array([0, 1, 0], dtype=uint8), array([39., 50.]))
-    """
-    gaps = missing_rows(column)
-    if gaps.any():
-        _refuse_missing(gaps, what, missing)
-        refuse_all_missing(gaps, what)
-    return encode_numbers(column, gaps, what=what, has_missing=bool(gaps.any()))
-
-
-def read_known_continuous(column: Column, *, what: str, has_missing: bool) -> tuple[Array, Vocabulary]:
-    """Give codes and distinct values of new rows, whose numbers may be new too; missing ones only where there were some."""
-    gaps = missing_rows(column)
-    if gaps.any() and not has_missing:
-        _refuse_missing(gaps, what, "error")
-    return encode_numbers(column, gaps, what=what, has_missing=has_missing)
-
-
-def encode_numbers(column: Column, gaps: Array, *, what: str, has_missing: bool) -> tuple[Array, Vocabulary]:
-    """Give codes and distinct values of the rows that have one; the others get the last code."""
-    numbers = _floats(column, gaps, what)
-    codes, values = of_numpy(numbers, what) if len(numbers) else (np.zeros(0, dtype=np.uint8), numbers)
-    if has_missing:
-        codes = with_missing(codes, gaps, len(values))
-    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
-
-
-def _refuse_missing(gaps: Array, what: str, missing: str) -> None:
-    row, count = int(np.argmax(gaps)), int(gaps.sum())
-    if missing == "error":
-        raise missing_error(what, row=row, count=count, n_rows=len(gaps), fill=False)
-    if missing == "group":
-        raise ParameterError(
-            f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row}), "
-            "and missing='group' has no group for them: the attribute is continuous.",
-            remedy="Pass missing='exclude', or drop these rows.",
-            parameter="missing",
-            column=what,
-            row=row,
-            count=count,
+def all_attributes(sensitive_features: Any, control_features: Any) -> tuple[Attribute, ...]:
+    """Give the attributes of both arguments, control features last, and check that they have the same rows and names of their own."""
+    sensitive = attributes_of(sensitive_features)
+    control = () if control_features is None else attributes_of(control_features, argument=CONTROL)
+    both = {attribute.name for attribute in sensitive} & {attribute.name for attribute in control}
+    if both:
+        raise ShapeError(
+            f"Both {SENSITIVE} and {CONTROL} have a column named {min(both)!r}.",
+            remedy="Rename one of them, or leave it out of one of the two arguments.",
+            column=min(both),
+            arguments=(SENSITIVE, CONTROL),
         )
+    _refuse_other_rows(sensitive + control)
+    return sensitive + control
 
 
-def _floats(column: Column, gaps: Array, what: str) -> Array:
-    rows = np.flatnonzero(~gaps)
-    native = (taken(column, rows) if gaps.any() else column).native
-    if column.library == "list":
-        array = np.empty(len(rows), dtype=object)
-        array[:] = native
-    elif column.library == "numpy":
-        array = np.asarray(native)
-    elif column.library == "pyarrow":
-        array = native.to_numpy() if hasattr(native, "chunks") else native.to_numpy(zero_copy_only=False)
-    else:
-        array = np.asarray(native.to_numpy())
-    if array.dtype.kind in "fiu":
-        numbers = array.astype(np.float64)
-    else:
-        numbers = np.array([_number(int(row), value, what) for row, value in zip(rows, array, strict=True)], dtype=np.float64)
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        place = int(np.argmax(infinite))
-        raise InputError(
-            f"In {what}, row {int(rows[place])} holds {float(numbers[place])!r}; {int(infinite.sum())} of {len(gaps)} rows are infinite.",
-            remedy="Correct or drop these rows; a continuous attribute is finite.",
-            column=what,
-            row=int(rows[place]),
-            value=float(numbers[place]),
-            count=int(infinite.sum()),
-        )
-    return numbers
+def fitted_attributes(
+    sensitive_features: Any, control_features: Any, sensitive: tuple[str, ...], control: tuple[str, ...]
+) -> tuple[Attribute, ...]:
+    """Give the attributes of both arguments in the order of the names that were fitted."""
+    if control and control_features is None:
+        problem = f"is absent, but {listed(control)} was fitted"
+        raise argument_error(CONTROL, problem, f"Pass {CONTROL} with {listed(control)}.", fitted=control)
+    if not control and control_features is not None:
+        raise argument_error(CONTROL, "is given, but none was fitted", f"Leave {CONTROL} out, or fit again with it.", fitted=control)
+    attributes = _matched(attributes_of(sensitive_features), sensitive, SENSITIVE)
+    if control:
+        attributes += _matched(attributes_of(control_features, argument=CONTROL), control, CONTROL)
+    _refuse_other_rows(attributes)
+    return attributes
 
 
-def _number(row: int, value: Any, what: str) -> float:
-    value = plain_value(value)
-    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
-        raise InputError(
-            f"In {what}, row {row} holds {value!r}, which is not a number.",
-            remedy="Pass one number per row, or pass the column without Continuous if its values are categories.",
-            column=what,
-            row=row,
-            value=value,
-        )
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond the largest float
-        return float("inf") if str(value)[0] != "-" else float("-inf")
+def _refuse_other_rows(attributes: Sequence[Attribute]) -> None:
+    arguments = [attribute.argument for attribute in attributes]
+    # An attribute is called by its argument where that has no other, else by its place in it.
+    places = [a.argument if arguments.count(a.argument) == 1 else a.place for a in attributes]
+    for attribute, other in zip(attributes[1:], places[1:], strict=True):
+        refuse_lengths(places[0], len(attributes[0]), other, len(attribute))
+    refuse_other_index(*((place, attribute.index) for place, attribute in zip(places, attributes, strict=True)))
+
+
+def _matched(arrived: tuple[Attribute, ...], columns: tuple[str, ...], argument: str) -> tuple[Attribute, ...]:
+    """Put the attributes in the fitted order; columns without names are taken in the order they come."""
+    names = tuple(attribute.name for attribute in arrived)
+    unnamed = tuple(f"{UNNAMED[argument][1]} {j}" for j in range(len(columns)))
+    if set(columns) <= set(names):
+        return tuple(arrived[names.index(name)] for name in columns)
+    if len(names) == len(columns) == 1 or names == unnamed:
+        return tuple(replace(attribute, name=name) for attribute, name in zip(arrived, columns, strict=True))
+    missing = next(name for name in columns if name not in names)
+    problem = f"has the columns {listed(names)}, but {listed(columns)} were fitted"
+    raise argument_error(argument, problem, f"Add the column {missing!r}.", columns=names, fitted=columns)

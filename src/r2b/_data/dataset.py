@@ -2,24 +2,149 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from r2b._data import groups as grouping
-from r2b._data import labels as labelling
-from r2b._data.arrays import Array
-from r2b._data.arrival import refuse_lengths, refuse_other_index
-from r2b._data.attributes import CONTROL, SENSITIVE, ContinuousSettings, placed
-from r2b._data.groups import Groups, read_groups, read_known_cells
-from r2b._data.labels import Labels, read_known_labels, read_labels
-from r2b._data.layout import AnyVocabulary, Layout, layout_from_json, layout_to_json
-from r2b._data.vocabulary import Vocabulary, column_of
-from r2b._data.weights import WHAT as WEIGHTS
-from r2b._data.weights import read_weight, refuse_weightless_groups, refuse_weightless_table
-from r2b.errors import FileFormatError, ParameterError
+import numpy as np
 
-WEIGHTLESS = ("refuse", "allow")
+from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.attributes import CONTROL, SENSITIVE, placed
+from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise, refuse_lengths, refuse_other_choice, refuse_other_index
+from r2b._data.groups import WHAT as GROUPS
+from r2b._data.groups import Groups, Layout, layout_from_json, read_groups, read_known_groups
+from r2b._data.numbers import refuse_weightless_groups, refuse_weightless_table, weight_beside
+from r2b._data.probabilities import as_matrix, checked, class_names, in_fitted_order, leaving_like
+from r2b._data.values import stored_as
+from r2b._data.vocabulary import Vocabulary, read_vocabulary
+from r2b.errors import EmptyError, InputError
+
+WHAT = "y"
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels that were read and checked.
+
+    Attributes
+    ----------
+    vocabulary : Vocabulary
+        The class names, in order.
+    codes : ndarray of shape (N,), or None
+        Class labels, in the smallest unsigned dtype.
+    matrix : ndarray of shape (N, L), or None
+        Probabilities, float32 or float64, read-only; on the user's memory where possible.
+    """
+
+    vocabulary: Vocabulary
+    codes: Array | None = None
+    matrix: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, N."""
+        return len(self.array)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes, L."""
+        return len(self.vocabulary)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether the labels are probabilities."""
+        return self.matrix is not None
+
+    @property
+    def array(self) -> Array:
+        """The codes or the matrix, whichever there is."""
+        if self.matrix is not None:
+            return self.matrix
+        assert self.codes is not None
+        return self.codes
+
+
+def read_labels(y: Any, *, normalize: bool, fewest_classes: int) -> Labels:
+    """Read labels whose classes are not known yet."""
+    found = _column_or_table(y)
+    if isinstance(found, Column):
+        codes, vocabulary = read_vocabulary(found, what=WHAT)
+        refuse_lone_probabilities(vocabulary)
+        _refuse_few(vocabulary, fewest_classes)
+        return Labels(vocabulary, codes=frozen(codes))
+    vocabulary = leaving_like(found, class_names(found, what=WHAT))
+    _refuse_few(vocabulary, 2)
+    return _soft_labels(found, vocabulary, normalize)
+
+
+def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: bool) -> Labels:
+    """Read labels of the classes in a vocabulary.
+
+    Raises
+    ------
+    UnseenError
+        A class, or a column of probabilities, is not in the vocabulary.
+    ShapeError
+        Classes where probabilities were fitted or the reverse, or another number of columns.
+    """
+    found = _column_or_table(y)
+    if isinstance(found, Column) is soft:
+        forms = ("class labels", "probabilities")
+        remedy = f"Pass {forms[soft]}, or fit again on {forms[not soft]}."
+        raise argument_error(WHAT, f"holds {forms[not soft]}, but {forms[soft]} were fitted", remedy)
+    if isinstance(found, Column):
+        return Labels(vocabulary.like(found), codes=frozen(vocabulary.encode(found, what=WHAT)))
+    return _soft_labels(in_fitted_order(found, vocabulary, what=WHAT), leaving_like(found, vocabulary.values), normalize)
+
+
+def _soft_labels(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool) -> Labels:
+    matrix, ours = as_matrix(found, what=WHAT)
+    return Labels(vocabulary, matrix=checked(matrix, vocabulary.values, ours=ours, what=WHAT, normalize=normalize))
+
+
+def _column_or_table(y: Any) -> Column | Frame | Matrix:
+    """Take a table of one column for a column, unless it could be the probability of a single class."""
+    found = recognise(y, what=WHAT)
+    if isinstance(found, Column) or len(found.columns) > 1:
+        return found
+    (column,) = found.columns
+    if _is_float(column):
+        problem = "has a single column of decimal numbers; a table of probabilities needs at least two classes"
+        remedy = "Add the column of the other class, or pass the column itself (one dimension) if its values are class names."
+        raise argument_error(WHAT, problem, remedy, EmptyError, n_classes=1)
+    return column
+
+
+def _is_float(column: Column) -> bool:
+    dtype = getattr(column.native, "dtype", getattr(column.native, "type", None))
+    if dtype is None:
+        return isinstance(column.native[0], (float, np.floating))
+    return getattr(dtype, "kind", "") == "f" or str(dtype).lower().startswith(("float", "double", "halffloat", "sparse[float"))
+
+
+def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
+    """Refuse decimal numbers from 0 to 1 as classes: they are the probabilities of one class, and would pass for as many classes as rows.
+
+    Raises
+    ------
+    InputError
+        All classes are numbers from 0 to 1, and one is not whole. Other decimal numbers, such as ratings by half stars, are classes.
+    """
+    if vocabulary.values.dtype.kind not in "fO":
+        return
+    values = [plain_value(value) for value in vocabulary.values]
+    value = next((value for value in values if isinstance(value, float) and not value.is_integer()), None)
+    if value is not None and all(isinstance(each, (int, float)) and 0 <= each <= 1 for each in values):
+        problem = f"The labels are numbers from 0 to 1, such as {value!r}: probabilities of one class, which are no classes."
+        remedy = "Pass the probabilities of all classes, for two np.column_stack([1 - y, y]); or text, where classes are called so."
+        raise InputError(problem, remedy=remedy, argument=WHAT, value=value)
+
+
+def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:
+    if len(vocabulary) < fewest:
+        only = plain_value(vocabulary.values[0])
+        problem = f"All labels are of the one class {only!r}; parity needs at least two classes."
+        remedy = "Check that the right column was passed."
+        raise EmptyError(problem, remedy=remedy, argument=WHAT, n_classes=len(vocabulary), value=only)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,24 +194,20 @@ class Dataset:
     @property
     def schema(self) -> Schema:
         """All that is needed to read new rows the same way."""
-        return _schema(self.labels.vocabulary, self.labels.is_soft, self.groups)
+        return Schema(*self.groups.parts, classes=self.labels.vocabulary, is_soft=self.labels.is_soft)
 
 
 @dataclass(frozen=True, eq=False)
-class Schema:
+class Schema(Layout):
     """What the classes and groups of a table are, without its rows.
 
     Attributes
     ----------
+    columns, vocabularies, table, n_control, kinds, settings
+        As in :class:`Layout`.
     classes : Vocabulary
     is_soft : bool
         Whether labels are probabilities.
-    columns : tuple of str
-    vocabularies : tuple of Vocabulary or Mixtures
-    table : ndarray of shape (R, n_attributes)
-        The groups (cells), as in :class:`Groups`.
-    n_control, kinds, settings
-        As in :class:`Groups`.
 
     Examples
     --------
@@ -95,29 +216,9 @@ class Schema:
     array([1], dtype=uint8)
     """
 
+    _: KW_ONLY
     classes: Vocabulary
     is_soft: bool
-    columns: tuple[str, ...]
-    vocabularies: tuple[AnyVocabulary, ...]
-    table: Array
-    n_control: int = 0
-    kinds: tuple[str, ...] = ()
-    settings: tuple[ContinuousSettings | None, ...] = ()
-
-    def __post_init__(self) -> None:
-        layout = self.layout
-        object.__setattr__(self, "kinds", layout.kinds)
-        object.__setattr__(self, "settings", layout.settings)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The attributes and cells alone."""
-        return Layout(self.columns, self.vocabularies, self.table, self.n_control, self.kinds, self.settings)
-
-    @property
-    def group_names(self) -> Array:
-        """The names of the groups, as in :class:`Groups`."""
-        return self.layout.names
 
     def read(
         self,
@@ -149,12 +250,12 @@ class Schema:
             Other attributes than those fitted, or of another kind.
         """
         labels = read_known_labels(y, vocabulary=self.classes, soft=self.is_soft, normalize=normalize)
-        groups = read_known_cells(sensitive_features, control_features, fitted=self.layout, known_crossings=known_crossings)
+        groups = read_known_groups(sensitive_features, control_features, fitted=self, known_crossings=known_crossings)
         return _together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
 
     def to_json(self) -> dict[str, Any]:
         """Give the schema as a dictionary of plain values that JSON can hold; a basis of the user's own is left out."""
-        return {"classes": self.classes.to_json(), "is_soft": self.is_soft, **layout_to_json(self.layout)}
+        return {"classes": self.classes.to_json(), "is_soft": self.is_soft, **super().to_json()}
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Schema:
@@ -165,21 +266,11 @@ class Schema:
         FileFormatError
             The dictionary is not one of a schema.
         """
-        try:
-            layout = layout_from_json(stored)
+        with stored_as("schema"):
             classes, is_soft = Vocabulary.from_json(stored["classes"]), stored["is_soft"]
             if not isinstance(is_soft, bool):
-                raise ValueError(f"is_soft is {is_soft!r}")
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            raise FileFormatError(
-                f"The stored schema cannot be read: {type(error).__name__} ({error}).",
-                remedy="Save the object again with this release.",
-            ) from error
-        return _schema(classes, is_soft, layout)
-
-
-def _schema(classes: Vocabulary, is_soft: bool, layout: Layout) -> Schema:
-    return Schema(classes, is_soft, layout.columns, layout.vocabularies, layout.table, layout.n_control, layout.kinds, layout.settings)
+                raise TypeError(f"is_soft is {is_soft!r}")
+            return cls(*layout_from_json(stored).parts, classes=classes, is_soft=is_soft)
 
 
 def read(
@@ -192,6 +283,7 @@ def read(
     missing: str = "error",
     weightless: str = "refuse",
     categorical_only: bool = False,
+    fewest_classes: int = 2,
 ) -> Dataset:
     """Read labels, sensitive attributes and weights from any array or frame, and check them.
 
@@ -215,6 +307,8 @@ def read(
         Whether the rows of a cell may weigh nothing between them.
     categorical_only : bool, default False
         Refuse continuous attributes and memberships, for callers to whom every value is a group.
+    fewest_classes : int, default 2
+        How few classes are still of use: a measure is defined for one.
 
     Returns
     -------
@@ -231,56 +325,22 @@ def read(
     >>> data.labels.codes, data.groups.names, data.weight
     (array([0, 1, 0], dtype=uint8), array(['f', 'm'], dtype='<U1'), array([1., 2., 1.]))
     """
-    return assemble(
-        y,
-        sensitive_features=sensitive_features,
-        control_features=control_features,
-        sample_weight=sample_weight,
-        normalize=normalize,
-        fewest_classes=2,
-        missing=missing,
-        weightless=weightless,
-        categorical_only=categorical_only,
-    )
-
-
-def assemble(
-    y: Any,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    sample_weight: Any = None,
-    normalize: bool = False,
-    fewest_classes: int,
-    missing: str = "error",
-    weightless: str = "refuse",
-    categorical_only: bool = True,
-) -> Dataset:
-    """Read a table as :func:`read` does, with a say in how few classes are still of use: a measure is defined for one."""
-    if weightless not in WEIGHTLESS:
-        raise ParameterError(
-            f"The parameter weightless is {weightless!r}, which is not one of {', '.join(map(repr, WEIGHTLESS))}.",
-            remedy='Pass "refuse" to refuse cells whose rows weigh nothing, or "allow" to keep them.',
-            parameter="weightless",
-            value=weightless,
-        )
+    remedy = 'Pass "refuse" to refuse cells whose rows weigh nothing, or "allow" to keep them.'
+    refuse_other_choice("weightless", weightless, ("refuse", "allow"), remedy)
     labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
     groups = read_groups(sensitive_features, control_features=control_features, missing=missing, categorical_only=categorical_only)
     return _together(labels, groups, sample_weight, weightless)
 
 
 def _together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str) -> Dataset:
-    refuse_lengths(labelling.WHAT, labels.n_rows, grouping.WHAT, groups.n_rows)
-    indexes = [(labelling.WHAT, labels.vocabulary.index)]
+    refuse_lengths(WHAT, labels.n_rows, GROUPS, groups.n_rows)
+    indexes = [(WHAT, labels.vocabulary.index)]
     for j, (name, vocabulary) in enumerate(zip(groups.columns, groups.vocabularies, strict=True)):
         argument = SENSITIVE if j < groups.n_sensitive else CONTROL
         indexes.append((argument if j in (0, groups.n_sensitive) else placed(argument, name), vocabulary.index))
     if sample_weight is None:
         return Dataset(labels, groups, index=refuse_other_index(*indexes))
-    column = column_of(sample_weight, what=WEIGHTS)
-    refuse_lengths(labelling.WHAT, labels.n_rows, WEIGHTS, len(column))
-    index = refuse_other_index(*indexes, (WEIGHTS, column.index))
-    weight = read_weight(column)
+    weight, index = weight_beside(sample_weight, labels.n_rows, *indexes)
     if weightless == "refuse":
         refuse_weightless_groups(weight, groups)
     else:

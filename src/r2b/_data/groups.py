@@ -5,34 +5,168 @@ With control features, continuous attributes or memberships these crossings are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from r2b._data.arrays import Array, cross, smallest_unsigned
-from r2b._data.arrival import Column, refuse_lengths, refuse_other_index
+from r2b._data.arrays import Array, as_objects, cross, first_and_count, plain_value, smallest_unsigned
 from r2b._data.attributes import (
     CATEGORICAL,
     CONTINUOUS,
     CONTROL,
+    KINDS,
     MEMBERSHIP,
     SENSITIVE,
-    UNNAMED,
     Attribute,
-    attributes_of,
-    read_continuous,
-    read_known_continuous,
+    ContinuousSettings,
+    all_attributes,
+    fitted_attributes,
 )
-from r2b._data.factorize import refuse_other_choice
-from r2b._data.layout import MISSING_NAME, AnyVocabulary, Layout
+from r2b._data.columns import Column, refuse_other_choice
 from r2b._data.mixtures import Mixtures, read_mixtures
-from r2b._data.vocabulary import Vocabulary, plain_value, read_vocabulary
+from r2b._data.numbers import read_continuous, read_known_continuous
+from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
 
 WHAT = SENSITIVE
+AnyVocabulary: TypeAlias = Vocabulary | Mixtures
+MISSING_NAME = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What the cells of a table are, without its rows: the attributes, their values and the crossings that occur.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the attributes, control features last; ``("",)`` for one column without a name.
+    vocabularies : tuple of Vocabulary or Mixtures
+        One per attribute; :class:`Mixtures` for a membership.
+    table : ndarray of shape (R, n_attributes)
+        For each group (cell) the code of its value of each attribute; only crossings that were fitted, in lexicographic order.
+    n_control : int
+        How many of the last attributes are control features.
+    kinds : tuple of str
+        "categorical", "continuous" or "membership", one per attribute.
+    settings : tuple of ContinuousSettings or None
+        One per attribute, None for all but continuous ones.
+    """
+
+    columns: tuple[str, ...]
+    vocabularies: tuple[AnyVocabulary, ...]
+    table: Array
+    n_control: int = 0
+    kinds: tuple[str, ...] = ()
+    settings: tuple[ContinuousSettings | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.table.flags.writeable = False
+        if not self.kinds:
+            object.__setattr__(self, "kinds", (CATEGORICAL,) * len(self.columns))
+        if not self.settings:
+            object.__setattr__(self, "settings", (None,) * len(self.columns))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What a layout is made of, in order: groups and schemas of the same cells take it over."""
+        return self.columns, self.vocabularies, self.table, self.n_control, self.kinds, self.settings
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups (cells), R."""
+        return len(self.table)
+
+    @property
+    def n_sensitive(self) -> int:
+        """The number of sensitive attributes."""
+        return len(self.columns) - self.n_control
+
+    @property
+    def missing_codes(self) -> tuple[int | None, ...]:
+        """For each attribute the code of rows without a value, None where there is none."""
+        return tuple(vocabulary.missing_code for vocabulary in self.vocabularies)
+
+    @property
+    def index(self) -> Any | None:
+        """The row labels that the pandas columns which were read share, None without any."""
+        return next((vocabulary.index for vocabulary in self.vocabularies if vocabulary.index is not None), None)
+
+    def value_name(self, column: int, code: int) -> str:
+        """Write one value of an attribute as it appears in names.
+
+        Parameters
+        ----------
+        column : int
+            Place of the attribute.
+        code : int
+        """
+        vocabulary = self.vocabularies[column]
+        if code == vocabulary.missing_code:
+            return MISSING_NAME
+        written = str(plain_value(vocabulary.values[code]))
+        return written.removesuffix(".0") if self.kinds[column] == CONTINUOUS else written
+
+    @cached_property
+    def names(self) -> Array:
+        """The R names. One attribute: its values. Several: text such as ``"sex=Female, race=Black"``. Made when first asked for."""
+        if len(self.columns) == 1:
+            names = self._shown()[self.table[:, 0]]
+        else:
+            parts = []
+            for j, (column, vocabulary) in enumerate(zip(self.columns, self.vocabularies, strict=True)):
+                start = f"{column}=" if column else ""
+                written = [start + self.value_name(j, code) for code in range(vocabulary.n_codes)]
+                parts.append([written[code] for code in self.table[:, j].tolist()])
+            names = np.array([", ".join(row) for row in zip(*parts, strict=True)], dtype=np.str_)
+        names.flags.writeable = False
+        return names
+
+    def _shown(self) -> Array:
+        """Give the values of one attribute in the order of its codes; with missing rows they are text, or objects beside a text."""
+        values = self.vocabularies[0].values
+        if not self.vocabularies[0].has_missing:
+            return values
+        if values.dtype.kind == "U":
+            return np.append(values, MISSING_NAME)
+        return as_objects([*(plain_value(value) for value in values), MISSING_NAME])
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values that JSON can hold; what tables of categories alone lack is only written where there is such a thing."""
+        stored: dict[str, Any] = {
+            "columns": list(self.columns),
+            "vocabularies": [vocabulary.to_json() for vocabulary in self.vocabularies],
+            "table": self.table.tolist(),
+        }
+        if self.n_control:
+            stored["n_control"] = self.n_control
+        if set(self.kinds) != {CATEGORICAL}:
+            stored["kinds"] = list(self.kinds)
+            stored["settings"] = [settings and settings.to_json() for settings in self.settings]
+        return stored
+
+
+def layout_from_json(stored: dict[str, Any]) -> Layout:
+    """Restore a layout; raises the plain errors of Python, which the caller turns into one about the file."""
+    columns = tuple(str(name) for name in stored["columns"])
+    kinds = tuple(stored.get("kinds", (CATEGORICAL,) * len(columns)))
+    settings = stored.get("settings", [None] * len(columns))
+    n_control = stored.get("n_control", 0)
+    if type(n_control) is not int or not 0 <= n_control < len(columns) or not set(kinds) <= set(KINDS):
+        raise ValueError(f"n_control is {n_control!r}, kinds are {kinds!r}")
+    if not len(columns) == len(stored["vocabularies"]) == len(kinds) == len(settings):
+        raise ValueError("attributes without values or kinds")
+    vocabularies = tuple(
+        Mixtures.from_json(vocabulary) if kind == MEMBERSHIP else Vocabulary.from_json(vocabulary)
+        for vocabulary, kind in zip(stored["vocabularies"], kinds, strict=True)
+    )
+    table = np.array(stored["table"], dtype=np.int64).reshape(-1, len(columns))
+    if len(table) == 0 or (table < 0).any() or (table >= [vocabulary.n_codes for vocabulary in vocabularies]).any():
+        raise ValueError("groups of values that are not there")
+    restored = tuple(None if plain is None else ContinuousSettings.from_json(plain) for plain in settings)
+    return Layout(columns, vocabularies, table, n_control, kinds, restored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +217,11 @@ class Groups(Layout):
         ParameterError
             The cell has no row.
         """
-        rows = np.flatnonzero(self.codes == cell)
-        if not len(rows):
-            raise ParameterError(
-                f"Cell {cell} has none of the {self.n_rows} rows.",
-                remedy=f"Pass a cell that occurs, below {self.n_groups}.",
-                cell=cell,
-                n_groups=self.n_groups,
-            )
-        return int(rows[0])
+        row, count = first_and_count(self.codes == cell)
+        if not count:
+            problem, remedy = f"Cell {cell} has none of the {self.n_rows} rows.", f"Pass a cell that occurs, below {self.n_groups}."
+            raise ParameterError(problem, remedy=remedy, cell=cell, n_groups=self.n_groups)
+        return row
 
     def rows_of(self, cells: Array) -> int:
         """Count the rows of some cells.
@@ -113,10 +243,14 @@ def read_groups(sensitive_features: Any, *, control_features: Any = None, missin
     categorical_only : bool, default True
         Refuse continuous attributes and memberships, for callers to whom every value is a group.
     """
-    refuse_other_choice(missing)
-    attributes = _arrived(sensitive_features, control_features)
-    if categorical_only:
-        _refuse_wrapped(attributes)
+    remedy = 'Pass "error" to refuse missing values, "group" to make them a group, or "exclude" to leave them out of the constraint.'
+    refuse_other_choice("missing", missing, ("error", "group", "exclude"), remedy)
+    attributes = all_attributes(sensitive_features, control_features)
+    other = next((attribute for attribute in attributes if attribute.kind != CATEGORICAL), None)
+    if categorical_only and other is not None:
+        problem = f"The attribute in {other.place} is of the kind {other.kind!r}, but only categories are of use here."
+        facts = {"argument": other.argument, "column": other.name, "kind": other.kind}
+        raise ParameterError(problem, remedy="Pass a column of categories.", **facts)
     read = [_read_attribute(attribute, missing) for attribute in attributes]
     vocabularies = tuple(vocabulary for _, vocabulary in read)
     codes, table = cross([codes for codes, _ in read], [vocabulary.n_codes for vocabulary in vocabularies])
@@ -125,60 +259,14 @@ def read_groups(sensitive_features: Any, *, control_features: Any = None, missin
     return Groups(names, vocabularies, table, n_control, kinds, tuple(a.settings for a in attributes), codes=codes)
 
 
-def _arrived(sensitive_features: Any, control_features: Any) -> tuple[Attribute, ...]:
-    attributes = attributes_of(sensitive_features)
-    if control_features is not None:
-        attributes += attributes_of(control_features, argument=CONTROL)
-        _refuse_overlap(attributes)
-    _refuse_other_rows(attributes)
-    return attributes
-
-
-def _refuse_overlap(attributes: Sequence[Attribute]) -> None:
-    sensitive = {attribute.name for attribute in attributes if attribute.argument == SENSITIVE}
-    both = next((a.name for a in attributes if a.argument == CONTROL and a.name in sensitive), None)
-    if both is not None:
-        raise ShapeError(
-            f"Both {SENSITIVE} and {CONTROL} have a column named {both!r}.",
-            remedy="Rename one of them, or leave it out of one of the two arguments.",
-            column=both,
-            arguments=(SENSITIVE, CONTROL),
-        )
-
-
-def _refuse_other_rows(attributes: Sequence[Attribute]) -> None:
-    spoken = spoken_places(attributes)
-    for attribute, other in zip(attributes[1:], spoken[1:], strict=True):
-        refuse_lengths(spoken[0], len(attributes[0]), other, len(attribute))
-    refuse_other_index(*((place, attribute.index) for place, attribute in zip(spoken, attributes, strict=True)))
-
-
-def spoken_places(attributes: Sequence[Attribute]) -> list[str]:
-    """Name each attribute in an error about its rows: by its argument where that has no other, else by its place in it."""
-    arguments = [attribute.argument for attribute in attributes]
-    return [a.argument if arguments.count(a.argument) == 1 else a.place for a in attributes]
-
-
-def _refuse_wrapped(attributes: Sequence[Attribute]) -> None:
-    wrapped = next((attribute for attribute in attributes if attribute.kind != CATEGORICAL), None)
-    if wrapped is not None:
-        raise ParameterError(
-            f"The attribute in {wrapped.place} is of the kind {wrapped.kind!r}, but only categories are of use here.",
-            remedy="Pass a column of categories.",
-            argument=wrapped.argument,
-            column=wrapped.name,
-            kind=wrapped.kind,
-        )
-
-
 def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocabulary]:
     if attribute.kind == MEMBERSHIP:
         return read_mixtures(attribute)
     assert isinstance(attribute.arrived, Column)
     try:
         if attribute.kind == CONTINUOUS:
-            return read_continuous(attribute.arrived, what=attribute.spoken, missing=missing)
-        codes, vocabulary = read_vocabulary(attribute.arrived, what=attribute.spoken, keep_missing=missing != "error")
+            return read_continuous(attribute.arrived, what=attribute.called, missing=missing)
+        codes, vocabulary = read_vocabulary(attribute.arrived, what=attribute.called, keep_missing=missing != "error")
     except MissingValueError as error:
         if missing != "error":
             raise
@@ -186,7 +274,7 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
         remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
         raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None
     if vocabulary.has_missing:
-        _refuse_taken_name(codes, vocabulary, attribute.spoken)
+        _refuse_taken_name(codes, vocabulary, attribute.called)
     return codes, vocabulary
 
 
@@ -195,20 +283,22 @@ def _refuse_taken_name(codes: Array, vocabulary: Vocabulary, what: str) -> None:
     taken = next((code for code, value in enumerate(vocabulary.values) if str(plain_value(value)) == MISSING_NAME), None)
     if taken is not None:
         row, without = int(np.argmax(codes == taken)), int(np.argmax(codes == vocabulary.missing_code))
-        raise InputError(
-            f"In {what}, row {row} holds {MISSING_NAME!r}, which is also the name of rows without a value (first: row {without}).",
-            remedy=f"Rename the value {MISSING_NAME!r}, or make it missing too.",
-            column=what,
-            row=row,
-            value=MISSING_NAME,
-            missing_row=without,
-        )
+        problem = f"In {what}, row {row} holds {MISSING_NAME!r}, which is also the name of rows without a value (first: row {without})."
+        remedy = f"Rename the value {MISSING_NAME!r}, or make it missing too."
+        raise InputError(problem, remedy=remedy, column=what, row=row, value=MISSING_NAME, missing_row=without)
 
 
-def read_known_groups(
-    sensitive_features: Any, *, columns: tuple[str, ...], vocabularies: tuple[AnyVocabulary, ...], table: Array
-) -> Groups:
-    """Read sensitive attributes of the groups in a table.
+def read_known_groups(sensitive_features: Any, control_features: Any = None, *, fitted: Layout, known_crossings: bool = True) -> Groups:
+    """Read the attributes of a layout.
+
+    Parameters
+    ----------
+    sensitive_features, control_features
+        As for :func:`r2b._data.read`.
+    fitted : Layout
+    known_crossings : bool, default True
+        Whether every crossing must be in the table of the layout. Otherwise the table is made of those that occur, and only the values
+        of categories must be known.
 
     Raises
     ------
@@ -217,71 +307,23 @@ def read_known_groups(
     ShapeError
         Other attributes than those fitted.
     """
-    return read_known_cells(sensitive_features, None, fitted=Layout(columns, vocabularies, table), known_crossings=True)
-
-
-def read_known_cells(sensitive_features: Any, control_features: Any, *, fitted: Layout, known_crossings: bool) -> Groups:
-    """Read the attributes of a layout.
-
-    Parameters
-    ----------
-    sensitive_features, control_features
-        As for :func:`r2b._data.read`.
-    fitted : Layout
-    known_crossings : bool
-        Whether every crossing must be in the table of the layout. Otherwise the table is made of those that occur, and only the values
-        of categories must be known.
-    """
-    _refuse_other_control(control_features, fitted)
-    sensitive = _matched(attributes_of(sensitive_features), fitted.columns[: fitted.n_sensitive], SENSITIVE)
-    control: tuple[Attribute, ...] = ()
-    if fitted.n_control:
-        control = _matched(attributes_of(control_features, argument=CONTROL), fitted.columns[fitted.n_sensitive :], CONTROL)
-    attributes = sensitive + control
-    _refuse_other_rows(attributes)
+    n = fitted.n_sensitive
+    attributes = fitted_attributes(sensitive_features, control_features, fitted.columns[:n], fitted.columns[n:])
     known = zip(attributes, fitted.vocabularies, fitted.kinds, strict=True)
     read = [_read_known_attribute(*attribute, known_crossings) for attribute in known]
     here, crossings = cross([codes for codes, _ in read], [vocabulary.n_codes for _, vocabulary in read])
-    layout = replace(fitted, vocabularies=tuple(vocabulary for _, vocabulary in read))
+    layout = replace(Layout(*fitted.parts), vocabularies=tuple(vocabulary for _, vocabulary in read))
     if not known_crossings:
-        return _with_rows(replace(layout, table=crossings), here)
+        return Groups(*replace(layout, table=crossings).parts, codes=here)
     place = {tuple(row): group for group, row in enumerate(fitted.table.tolist())}
     places = [place.get(tuple(row), -1) for row in crossings.tolist()]
     if -1 in places:
-        _refuse_crossing(here, np.array(places) < 0, replace(layout, table=crossings).names, fitted.names)
-    return _with_rows(layout, np.array(places, dtype=smallest_unsigned(len(fitted.table)))[here])
-
-
-def _with_rows(layout: Layout, codes: Array) -> Groups:
-    return Groups(layout.columns, layout.vocabularies, layout.table, layout.n_control, layout.kinds, layout.settings, codes=codes)
-
-
-def _read_known_attribute(attribute: Attribute, fitted: AnyVocabulary, kind: str, known_crossings: bool) -> tuple[Array, AnyVocabulary]:
-    """Read an attribute with the codes of the fitted values, or with its own where it is not of categories and may be new."""
-    # A plain column of numbers is enough for a continuous attribute: how it enters was settled when it was fitted.
-    if attribute.kind != kind and not (kind == CONTINUOUS and attribute.kind == CATEGORICAL):
-        raise ShapeError(
-            f"The attribute in {attribute.place} is of the kind {attribute.kind!r}, but {kind!r} was fitted.",
-            remedy=f"Pass {_AS_FITTED[kind]}, or fit again.",
-            argument=attribute.argument,
-            column=attribute.name,
-            kind=attribute.kind,
-            fitted=kind,
-        )
-    if isinstance(fitted, Mixtures):
-        codes, mixtures = read_mixtures(attribute, fitted)
-        if not known_crossings:
-            return codes, mixtures
-        return fitted.encode(mixtures, codes, what=attribute.spoken), replace(fitted, index=mixtures.index)
-    column = attribute.arrived
-    assert isinstance(column, Column)
-    if kind == CONTINUOUS:
-        codes, new = read_known_continuous(column, what=attribute.spoken, has_missing=fitted.has_missing)
-        if not known_crossings:
-            return codes, new
-        numbers = Column(new.decode(codes), "numpy")
-        return fitted.encode_column(numbers, what=attribute.spoken), replace(fitted, index=new.index)
-    return fitted.encode_column(column, what=attribute.spoken), fitted.like(column)
+        row, count = first_and_count((np.array(places) < 0)[here])
+        name = str(replace(layout, table=crossings).names[here[row]])
+        problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was."
+        remedy = f"Drop such rows ({count} in all), or fit again on data that has this group."
+        raise UnseenError(problem, remedy=remedy, column=WHAT, row=row, value=name, count=count, known=fitted.names.tolist())
+    return Groups(*layout.parts, codes=np.array(places, dtype=smallest_unsigned(len(fitted.table)))[here])
 
 
 _AS_FITTED = {
@@ -291,47 +333,23 @@ _AS_FITTED = {
 }
 
 
-def _refuse_other_control(control_features: Any, fitted: Layout) -> None:
-    if (control_features is None) is (fitted.n_control == 0):
-        return
-    names = fitted.columns[fitted.n_sensitive :]
-    listed = ", ".join(map(repr, names))
-    if names:
-        problem, remedy = f"The argument {CONTROL} is absent, but {listed} was fitted.", f"Pass {CONTROL} with {listed}."
-    else:
-        problem, remedy = f"The argument {CONTROL} is given, but none was fitted.", f"Leave {CONTROL} out, or fit again with it."
-    raise ShapeError(problem, remedy=remedy, argument=CONTROL, fitted=names)
-
-
-def _matched(arrived: tuple[Attribute, ...], columns: tuple[str, ...], argument: str) -> tuple[Attribute, ...]:
-    """Put the attributes in the fitted order; columns without names are taken in the order they come."""
-    names = tuple(attribute.name for attribute in arrived)
-    if len(names) == len(columns) == 1 or names == columns:
-        return tuple(replace(attribute, name=name) for attribute, name in zip(arrived, columns, strict=True))
-    if set(columns) <= set(names):
-        return tuple(arrived[names.index(name)] for name in columns)
-    if len(names) == len(columns) and names == tuple(f"{UNNAMED[argument][1]} {j}" for j in range(len(names))):
-        return tuple(replace(attribute, name=name) for attribute, name in zip(arrived, columns, strict=True))
-    missing = next((name for name in columns if name not in names), columns[0])
-    raise ShapeError(
-        f"The argument {argument} has the columns {', '.join(map(repr, names))}, but {', '.join(map(repr, columns))} were fitted.",
-        remedy=f"Add the column {missing!r}.",
-        argument=argument,
-        columns=names,
-        fitted=columns,
-    )
-
-
-def _refuse_crossing(here: Array, unseen: Array, crossings: Array, known: Array) -> None:
-    rows = unseen[here]
-    row = int(np.argmax(rows))
-    name = str(crossings[here[row]])
-    raise UnseenError(
-        f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was.",
-        remedy=f"Drop such rows ({int(rows.sum())} in all), or fit again on data that has this group.",
-        column=WHAT,
-        row=row,
-        value=name,
-        count=int(rows.sum()),
-        known=known.tolist(),
-    )
+def _read_known_attribute(attribute: Attribute, fitted: AnyVocabulary, kind: str, known_crossings: bool) -> tuple[Array, AnyVocabulary]:
+    """Read an attribute with the codes of the fitted values, or with its own where it is not of categories and may be new."""
+    # A plain column of numbers is enough for a continuous attribute: how it enters was settled when it was fitted.
+    if attribute.kind != kind and not (kind == CONTINUOUS and attribute.kind == CATEGORICAL):
+        problem = f"The attribute in {attribute.place} is of the kind {attribute.kind!r}, but {kind!r} was fitted."
+        facts = {"argument": attribute.argument, "column": attribute.name, "kind": attribute.kind, "fitted": kind}
+        raise ShapeError(problem, remedy=f"Pass {_AS_FITTED[kind]}, or fit again.", **facts)
+    if isinstance(fitted, Mixtures):
+        codes, mixtures = read_mixtures(attribute, fitted)
+        if not known_crossings:
+            return codes, mixtures
+        return fitted.encode(mixtures, codes, what=attribute.called), replace(fitted, index=mixtures.index)
+    column = attribute.arrived
+    assert isinstance(column, Column)
+    if kind == CONTINUOUS:
+        codes, new = read_known_continuous(column, what=attribute.called, has_missing=fitted.has_missing)
+        if not known_crossings:
+            return codes, new
+        return fitted.encode(new.decode(codes), what=attribute.called), replace(fitted, index=new.index)
+    return fitted.encode(column, what=attribute.called), fitted.like(column)

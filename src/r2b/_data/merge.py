@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups
-from r2b._data.arrays import BLOCK_ROWS, exact_bincount, smallest_unsigned
+from r2b._data.arrays import BLOCK_ROWS, Array, by_first, exact_bincount, row_hashes, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.labels import Labels
+from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
 
 Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
-
 MergeChoice = Literal["auto", "always", "never"]
 
 _PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table
@@ -290,32 +288,11 @@ def _repeats(dataset: Dataset) -> bool:
     return len(np.unique(probe)) <= _REPEATED * len(probe)
 
 
-def row_hashes(matrix: Array, groups: Array) -> NDArray[np.uint64]:
-    """Give a number for each row of labels and its cell, the same for equal rows."""
-    # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates: rows are compared before merging.
-    odd = np.random.default_rng(0x5EED).integers(0, 2**63, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    word = np.uint64 if matrix.dtype.itemsize == 8 else np.uint32
-    hashes = np.empty(len(matrix), dtype=np.uint64)
-    block = max(1, 131_072 // matrix.shape[1])
-    for start in range(0, len(matrix), block):
-        part = np.ascontiguousarray(matrix[start : start + block]).view(word).astype(np.uint64)
-        part ^= part >> np.uint64(29)
-        part *= np.uint64(0xBF58476D1CE4E5B9)
-        part ^= part >> np.uint64(32)
-        hashes[start : start + block] = (part * odd[:-1]).sum(axis=1) + groups[start : start + block].astype(np.uint64) * odd[-1]
-    return hashes
-
-
 def _merge_matrix(dataset: Dataset) -> Rows:
     matrix, codes = dataset.labels.matrix, dataset.groups.codes
     assert matrix is not None
-    hashes = row_hashes(matrix, codes)
-    _, first, row_of = np.unique(hashes, return_index=True, return_inverse=True)
     # First appearance decides the order, so that the merged rows do not depend on the hash.
-    rank = np.argsort(first, kind="stable")
-    place = np.empty(len(first), dtype=smallest_unsigned(len(first)))
-    place[rank] = np.arange(len(first))
-    first, row_of = first[rank], place[row_of]
+    row_of, first = by_first(row_hashes(matrix, codes))
     labels, groups = matrix[first], codes[first]
     if not _same_rows(matrix, codes, labels, groups, row_of):  # a collision of 64-bit hashes: correct without merging
         return Rows(matrix, codes, dataset.weight, dataset.n_groups, dataset)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import Array, smallest_unsigned
-from r2b._data.arrival import Frame, Matrix
+from r2b._data.arrays import Array, by_first, first_and_count, frozen, row_hashes, smallest_unsigned
 from r2b._data.attributes import Attribute
+from r2b._data.columns import Frame, Matrix
 from r2b._data.probabilities import Wording, as_matrix, checked
+from r2b._data.values import listed
 from r2b.errors import ParameterError, ShapeError, UnseenError
 
-GROUPS = Wording(
-    noun="group",
-    numbers_needed="Pass one numeric column of probabilities per group.",
-    normalising="Divide each row by its sum.",
-)
-
-
+GROUPS = Wording("group", "Pass one numeric column of probabilities per group.", "Divide each row by its sum.")
 _LONG = 1 << 17  # rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes a sort
 _PROBE_ROWS = 4_096  # in a table where each mixture occurs twice, about ten pairs among so many of its first million rows
 
@@ -58,9 +53,7 @@ class Mixtures:
 
     def __post_init__(self) -> None:
         for name in ("matrix", "rows"):
-            frozen = getattr(self, name).view()
-            frozen.flags.writeable = False
-            object.__setattr__(self, name, frozen)
+            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -86,16 +79,11 @@ class Mixtures:
         """Give the codes of rows whose mixtures were all fitted."""
         places = np.array([self._places.get(row.tobytes(), -1) for row in new.matrix])
         if (places < 0).any():
-            unseen = places[codes] < 0
-            row = int(np.argmax(unseen))
-            raise UnseenError(
-                f"Row {row} of {what} has memberships that were not fitted: {new.matrix[codes[row]].tolist()}.",
-                remedy=f"Drop such rows ({int(unseen.sum())} in all), or fit again on data that has them.",
-                column=what,
-                row=row,
-                value=new.matrix[codes[row]].tolist(),
-                count=int(unseen.sum()),
-            )
+            row, count = first_and_count(places[codes] < 0)
+            value = new.matrix[codes[row]].tolist()
+            problem = f"Row {row} of {what} has memberships that were not fitted: {value}."
+            remedy = f"Drop such rows ({count} in all), or fit again on data that has them."
+            raise UnseenError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
         return places.astype(smallest_unsigned(len(self)))[codes]
 
     def to_json(self) -> dict[str, Any]:
@@ -135,24 +123,18 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     what, given = attribute.place, _given_names(attribute, table)
     names = given or tuple(str(j) for j in range(len(table.columns)))
     matrix, ours = as_matrix(table, what=what, wording=GROUPS)
-    checked(matrix, ours=ours, name_of=lambda j: names[j], what=what, normalize=False, wording=GROUPS)
+    checked(matrix, names, ours=ours, what=what, normalize=False, wording=GROUPS)
     if fitted is not None:
         order = _order(names, given is not None, fitted.groups, what)
         matrix, names = matrix[:, order], fitted.groups
     matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0  # -0.0 becomes 0.0, so that equal rows have equal bytes
-    if _all_new(matrix):
+    # A sample of a long table tells whether its rows all but never repeat: each is then its own mixture, and nothing is sorted.
+    probe = matrix[:: len(matrix) // _PROBE_ROWS] if len(matrix) >= _LONG else matrix[:0]
+    if len(probe) and len(distinct_rows(probe)[1]) == len(probe):
         every = np.arange(len(matrix))
         return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index)
     codes, first = distinct_rows(matrix)
     return codes, Mixtures(matrix[first], names, first, attribute.index)
-
-
-def _all_new(matrix: Array) -> bool:
-    """Tell from a sample of a long table whether its rows all but never repeat: each is then its own mixture, and nothing is sorted."""
-    if len(matrix) < _LONG:
-        return False
-    probe = np.ascontiguousarray(matrix[:: len(matrix) // _PROBE_ROWS])
-    return len(distinct_rows(probe)[1]) == len(probe)
 
 
 def distinct_rows(matrix: Array) -> tuple[Array, Array]:
@@ -163,95 +145,51 @@ def distinct_rows(matrix: Array) -> tuple[Array, Array]:
     >>> distinct_rows(np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]))
     (array([0, 1, 0], dtype=uint8), array([0, 1]))
     """
-    words = np.ascontiguousarray(matrix).view(np.uint64)
     # One integer per row sorts ten times faster than rows of bytes; where two rows share it, the bytes decide for all.
-    key = np.zeros(len(words), dtype=np.uint64)
-    for j in range(words.shape[1]):
-        key = (key ^ words[:, j]) * np.uint64(0x9E3779B97F4A7C15)
-        key ^= key >> np.uint64(29)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    if not np.array_equal(words[first[inverse]], words):
-        whole = words.view(np.dtype((np.void, words.itemsize * words.shape[1]))).ravel()
-        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
-    rank[order] = np.arange(len(order), dtype=rank.dtype)
-    return rank[inverse], first[order]
+    codes, first = by_first(row_hashes(matrix))
+    if not np.array_equal(matrix[first[codes]], matrix):
+        whole = np.ascontiguousarray(matrix).view(np.dtype((np.void, matrix.itemsize * matrix.shape[1]))).ravel()
+        codes, first = by_first(whole)
+    return codes, first
 
 
 def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...] | None:
     """Give the group names that came with a membership, checked, or None where it has none."""
     own = tuple(column.name for column in table.columns) if isinstance(table, Frame) else None
-    if attribute.groups is None:
+    groups, place = attribute.groups, attribute.place
+    if groups is None:
         return own
-    named = _as_names(attribute)
+    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
+        problem = f"The groups of {place} are {groups!r}, which is not a list of names."
+        remedy = 'Pass one name per column, such as ["f", "m"].'
+        raise ParameterError(problem, remedy=remedy, parameter="groups", column=attribute.name, value=groups)
+    named = tuple(str(name) for name in groups)
+    facts: dict[str, Any] = {"argument": attribute.argument, "column": attribute.name}
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
-        raise ShapeError(
-            f"The groups of {attribute.place} name {twice!r} {named.count(twice)} times.",
-            remedy="Give every group a name of its own.",
-            argument=attribute.argument,
-            column=attribute.name,
-            group=twice,
-        )
+        problem = f"The groups of {place} name {twice!r} {named.count(twice)} times."
+        raise ShapeError(problem, remedy="Give every group a name of its own.", group=twice, **facts)
     if own is not None and own != named:
-        raise ShapeError(
-            f"The membership in {attribute.place} has columns named {_listed(own)}, but groups says {_listed(named)}.",
-            remedy="Leave out groups, or name the columns of the frame after them.",
-            argument=attribute.argument,
-            column=attribute.name,
-            columns=own,
-            groups=named,
-        )
+        problem = f"The membership in {place} has columns named {listed(own)}, but groups says {listed(named)}."
+        remedy = "Leave out groups, or name the columns of the frame after them."
+        raise ShapeError(problem, remedy=remedy, columns=own, groups=named, **facts)
     if len(named) != len(table.columns):
-        raise ShapeError(
-            f"The membership in {attribute.place} has {len(table.columns)} columns, but groups names {len(named)}.",
-            remedy="Give one name per column.",
-            argument=attribute.argument,
-            column=attribute.name,
-            n_columns=len(table.columns),
-            n_groups=len(named),
-        )
+        problem = f"The membership in {place} has {len(table.columns)} columns, but groups names {len(named)}."
+        raise ShapeError(problem, remedy="Give one name per column.", n_columns=len(table.columns), n_groups=len(named), **facts)
     return named
-
-
-def _as_names(attribute: Attribute) -> tuple[str, ...]:
-    groups = attribute.groups
-    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
-        raise ParameterError(
-            f"The groups of {attribute.place} are {groups!r}, which is not a list of names.",
-            remedy='Pass one name per column, such as ["f", "m"].',
-            parameter="groups",
-            column=attribute.name,
-            value=groups,
-        )
-    return tuple(str(name) for name in groups)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def _order(names: tuple[str, ...], are_given: bool, fitted: tuple[str, ...], what: str) -> list[int]:
     """Say which column holds each fitted group; columns without names are taken in the order they come."""
+    facts: dict[str, Any] = {"argument": what, "known": fitted}
     if len(names) != len(fitted):
-        raise ShapeError(
-            f"The membership in {what} has {len(names)} groups, but {len(fitted)} were fitted: {_listed(fitted)}.",
-            remedy="Pass one column of probabilities per fitted group.",
-            argument=what,
-            n_columns=len(names),
-            n_groups=len(fitted),
-            known=fitted,
-        )
+        problem = f"The membership in {what} has {len(names)} groups, but {len(fitted)} were fitted: {listed(fitted)}."
+        remedy = "Pass one column of probabilities per fitted group."
+        raise ShapeError(problem, remedy=remedy, n_columns=len(names), n_groups=len(fitted), **facts)
     if not are_given:
         return list(range(len(fitted)))
     unknown = next((name for name in names if name not in fitted), None)
     if unknown is not None:
-        raise UnseenError(
-            f"The membership in {what} has a group {unknown!r}, which is not among the fitted groups {_listed(fitted)}.",
-            remedy="Name the columns after the fitted groups.",
-            argument=what,
-            value=unknown,
-            known=fitted,
-        )
+        problem = f"The membership in {what} has a group {unknown!r}, which is not among the fitted groups {listed(fitted)}."
+        raise UnseenError(problem, remedy="Name the columns after the fitted groups.", value=unknown, **facts)
     return [names.index(name) for name in fitted]

@@ -5,16 +5,19 @@ The matrix is never written to, and no temporary of its size is made unless ``no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import Array
-from r2b._data.arrival import Column, Frame, Matrix
-from r2b._data.objects import complex_error, is_missing
-from r2b.errors import InputError, ProbabilityError
+from r2b._data.arrays import Array, first_and_count, plain_value
+from r2b._data.columns import Column, Frame, Matrix, argument_error
+from r2b._data.libraries import made_from
+from r2b._data.numbers import numbers_of
+from r2b._data.values import complex_error, is_missing, key_of, listed, type_word
+from r2b._data.vocabulary import Vocabulary
+from r2b.errors import InputError, MissingValueError, MixedTypeError, ProbabilityError, UnseenError
 
 BLOCK_BYTES = 1 << 19  # read twice while it is in the second-level cache
 _LONG_ROW = 32
@@ -31,9 +34,9 @@ class Wording:
 
 
 CLASSES = Wording(
-    noun="class",
-    numbers_needed="Pass one column of class names, or one numeric column of probabilities per class.",
-    normalising="Divide each row by its sum, which normalize=True does.",
+    "class",
+    "Pass one column of class names, or one numeric column of probabilities per class.",
+    "Divide each row by its sum, which normalize=True does.",
 )
 
 
@@ -58,19 +61,24 @@ def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -
     InputError
         A column is not numeric.
     """
-    if isinstance(found, Matrix):
-        return _as_floats(found.array, what, wording)
+    if isinstance(found, Matrix) and found.array.dtype.kind in "fiub" and not np.ma.is_masked(found.array):
+        array = np.asarray(found.array)
+        target = _floats_for(array.dtype.newbyteorder("="))
+        return (array, False) if array.dtype == target else (array.astype(target), True)
     # The first row tells the dtype, so that columns which must be converted are held one at a time.
     dtypes = [_numbers(replace(column, native=column.native[:1]), what, wording).dtype for column in found.columns]
-    common = np.result_type(*dtypes)
-    target = common if common in TOLERANCE else np.dtype(np.float32 if common == np.float16 else np.float64)
-    if all(dtype == target for dtype in dtypes) and _is_plain(found):
+    target = _floats_for(np.result_type(*dtypes))
+    if isinstance(found, Frame) and all(dtype == target for dtype in dtypes) and _is_plain(found):
         matrix = found.native.to_numpy()
         return matrix, matrix.flags.writeable and not np.may_share_memory(matrix, found.columns[0].native.to_numpy())
     matrix = np.empty((len(found), len(found.columns)), dtype=target)
     for k, column in enumerate(found.columns):
         matrix[:, k] = _numbers(column, what, wording)
     return matrix, True
+
+
+def _floats_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype in TOLERANCE else np.dtype(np.float32 if dtype == np.float16 else np.float64)
 
 
 def _is_plain(found: Frame) -> bool:
@@ -80,79 +88,29 @@ def _is_plain(found: Frame) -> bool:
     return found.library == "polars" and all(column.native.dtype.is_float() for column in found.columns)
 
 
-def _as_floats(array: Array, what: str, wording: Wording) -> tuple[Array, bool]:
-    if isinstance(array, np.ma.MaskedArray):
-        array = np.ma.filled(array.astype(np.float64), np.nan) if np.ma.is_masked(array) else np.asarray(array)
-    kind = array.dtype.kind
-    if kind == "c":
-        raise complex_error(what)
-    if kind == "O":
-        return _of_objects(array, what, wording), True
-    if kind not in "fiub":
-        raise InputError(
-            f"The argument {what} has {array.shape[1]} columns of dtype {array.dtype}, which are not probabilities.",
-            remedy=wording.numbers_needed,
-            argument=what,
-            dtype=str(array.dtype),
-        )
-    native = array.dtype.newbyteorder("=")
-    target = native if native in TOLERANCE else np.dtype(np.float32 if native == np.float16 else np.float64)
-    return (array, False) if array.dtype == target else (array.astype(target), True)
-
-
-def _of_objects(array: Array, what: str, wording: Wording) -> Array:
-    numbers = np.empty(array.shape, dtype=np.float64)
-    for place in np.ndindex(*array.shape):
-        value: Any = array[place]
-        try:
-            if isinstance(value, (str, bytes)):  # NumPy would read "0.5" as a number
-                raise TypeError
-            numbers[place] = np.nan if is_missing(value) else value
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"In {what}, row {place[0]} holds {value!r}, which is not a probability.",
-                remedy=wording.numbers_needed,
-                argument=what,
-                row=place[0],
-                value=value,
-            ) from error
-    return numbers
-
-
 def _numbers(column: Column, what: str, wording: Wording) -> Array:
-    """Give a column of a frame as a NumPy array of numbers, missing ones as NaN."""
-    native = column.native
-    if isinstance(native, np.ma.MaskedArray):
-        native = np.ma.filled(native.astype(np.float64), np.nan)
-    if column.library == "pandas" and hasattr(native.dtype, "numpy_dtype"):
-        native = native.to_numpy(dtype=np.float64, na_value=np.nan)  # the nullable numbers and those of pyarrow
-    array = np.asarray(native.to_numpy() if column.library in ("pandas", "polars") and not isinstance(native, np.ndarray) else native)
-    spoken = f"column {column.name!r} of {what}"
-    if array.dtype.kind == "O":
-        return _of_objects(array, spoken, wording)
-    if array.dtype.kind == "c":
-        raise complex_error(spoken)
-    if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"The values of {spoken} are of type {array.dtype}, which are not probabilities.",
-            remedy=wording.numbers_needed,
-            argument=what,
-            column=column.name,
-            dtype=str(array.dtype),
-        )
-    return array
+    """Give a column of a table as a NumPy array of numbers, missing ones as NaN."""
+    called = f"column {column.name!r} of {what}" if column.name else what
+
+    def error(row: int, value: Any) -> InputError:
+        if isinstance(value, complex):
+            return complex_error(called)
+        problem = f"In {called}, row {row} holds {value!r}, which is not a probability."
+        return InputError(problem, remedy=wording.numbers_needed, argument=what, column=column.name, row=row, value=value)
+
+    return numbers_of(column, error, huge=False)
 
 
-def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: str, normalize: bool, wording: Wording = CLASSES) -> Array:
+def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: str, normalize: bool, wording: Wording = CLASSES) -> Array:
     """Check that every row is a distribution, in one walk over the matrix.
 
     Parameters
     ----------
     matrix : ndarray of shape (N, L), float32 or float64
+    names : sequence of length L
+        Of the columns, for errors.
     ours : bool
         Whether the memory is a copy made here, so that ``normalize`` need not make another.
-    name_of : callable
-        Class name of a column number, for errors.
     what : str
     normalize : bool
         Divide every row by its sum.
@@ -179,9 +137,12 @@ def checked(matrix: Array, *, ours: bool, name_of: Callable[[int], Any], what: s
             # Single precision may itself be off by as much as the tolerance, so a row is only refused on its exact sum.
             sums = block.sum(axis=1, dtype=np.float64)
         if not fine:
-            _refuse_entries(block, rows.start, name_of, what, wording)
+            _refuse_entries(block, rows.start, names, what, wording)
         if normalize:
-            _refuse_zero_rows(sums, rows.start, what)
+            if (sums == 0).any():
+                row = rows.start + int(np.argmax(sums == 0))
+                problem = f"In {what}, row {row} has the probability 0 for every class, so that it cannot be normalised."
+                raise ProbabilityError(problem, remedy="Drop this row, or give it a distribution.", argument=what, row=row, total=0.0)
             np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
         elif not fine and (np.abs(sums - 1) > tolerance).any():
             raise _sum_error(matrix, tolerance, what, wording)
@@ -197,53 +158,97 @@ def _row_sums(block: Array) -> Array:
     return sums
 
 
-def _refuse_entries(block: Array, start: int, name_of: Callable[[int], Any], what: str, wording: Wording) -> None:
-    bad = ~np.isfinite(block)
-    found = "is not a finite number" if bad.any() else "is negative"
-    if not bad.any():
-        bad = block < 0
-    if not bad.any():
+def _refuse_entries(block: Array, start: int, names: Sequence[Any] | Array, what: str, wording: Wording) -> None:
+    infinite = ~np.isfinite(block)
+    bad = np.argwhere(infinite if infinite.any() else block < 0)
+    if not len(bad):
         return
-    row, col = (int(place) for place in np.argwhere(bad)[0])
-    value, name = float(block[row, col]), name_of(col)
-    raise ProbabilityError(
-        f"In {what}, row {start + row} has the probability {value!r} for {wording.noun} {name!r}, which {found}.",
-        remedy="Correct or drop this row; probabilities lie between 0 and 1.",
-        argument=what,
-        row=start + row,
-        value=value,
-        **{f"{wording.noun}_name": name},
-    )
-
-
-def _refuse_zero_rows(sums: Array, start: int, what: str) -> None:
-    if (sums == 0).any():
-        row = start + int(np.argmax(sums == 0))
-        raise ProbabilityError(
-            f"In {what}, row {row} has the probability 0 for every class, so that it cannot be normalised.",
-            remedy="Drop this row, or give it a distribution.",
-            argument=what,
-            row=row,
-            total=0.0,
-        )
+    row, col = (int(place) for place in bad[0])
+    value, name = float(block[row, col]), plain_value(names[col])
+    found = "is not a finite number" if infinite.any() else "is negative"
+    problem = f"In {what}, row {start + row} has the probability {value!r} for {wording.noun} {name!r}, which {found}."
+    facts: dict[str, Any] = {"argument": what, "row": start + row, "value": value, f"{wording.noun}_name": name}
+    raise ProbabilityError(problem, remedy="Correct or drop this row; probabilities lie between 0 and 1.", **facts)
 
 
 def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
-    first, total, count = -1, 0.0, 0
-    for rows in row_blocks(matrix):
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = matrix[rows].sum(axis=1, dtype=np.float64)
-            off = ~(np.abs(sums - 1) <= tolerance)
-        if first < 0 and off.any():
-            first = rows.start + int(np.argmax(off))
-            total = float(sums[first - rows.start])
-        count += int(off.sum())
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = np.concatenate([matrix[rows].sum(axis=1, dtype=np.float64) for rows in row_blocks(matrix)])
+        row, count = first_and_count(~(np.abs(sums - 1) <= tolerance))
     rows_off = "it is the only such row" if count == 1 else f"{count} of {len(matrix)} rows do not sum to 1"
-    return ProbabilityError(
-        f"In {what}, row {first} sums to {total:.9g}, not to 1; {rows_off} (tolerance {tolerance:g}).",
-        remedy=wording.normalising,
-        argument=what,
-        row=first,
-        total=total,
-        count=count,
-    )
+    problem = f"In {what}, row {row} sums to {sums[row]:.9g}, not to 1; {rows_off} (tolerance {tolerance:g})."
+    return ProbabilityError(problem, remedy=wording.normalising, argument=what, row=row, total=float(sums[row]), count=count)
+
+
+def class_names(found: Frame | Matrix, *, what: str) -> Array:
+    """Give the column names of a table of probabilities as classes, of the type that they have; numbers where it has none.
+
+    Raises
+    ------
+    MissingValueError
+        A column has no name.
+    MixedTypeError
+        Names of several types, such as 0 and "other".
+
+    Examples
+    --------
+    >>> from r2b._data.columns import recognise
+    >>> class_names(recognise({1.0: [0.5], 2.0: [0.5]}, what="y"), what="y")
+    array([1., 2.])
+    """
+    if isinstance(found, Matrix):
+        return np.arange(found.array.shape[1], dtype=np.int64)
+    names, words = [plain_value(name) for name in found.names], [type_word(name) for name in found.names]
+    without = next((k for k, name in enumerate(found.names) if is_missing(name)), None)
+    if without is not None:
+        problem = f"In {what}, column {without} has no name ({names[without]!r}), so that its class has none."
+        raise MissingValueError(problem, remedy="Name every column after its class.", argument=what, column=without)
+    other = next((k for k, word in enumerate(words) if word != words[0]), None)
+    if other is not None:
+        pair, types = (names[0], names[other]), (words[0], words[other])
+        problem = f"The columns of {what} are named {pair[0]!r} ({types[0]}) and {pair[1]!r} ({types[1]}), and classes are of one type."
+        raise MixedTypeError(
+            problem, remedy="Name all of them by text: rename the columns with str.", argument=what, names=pair, types=types
+        )
+    return found.names
+
+
+def same_class(one: Any, other: Any) -> bool:
+    """Tell whether two names stand for one class: equal, or written alike, for many tables can name columns by text alone.
+
+    Examples
+    --------
+    >>> same_class(1, 1.0), same_class(1, "1"), same_class("a", "b")
+    (True, True, False)
+    """
+    return key_of(one) == key_of(other) or str(plain_value(one)) == str(plain_value(other))
+
+
+def leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
+    """Give classes that are decoded to the library of a table."""
+    if isinstance(found, Matrix) or found.library == "dict":
+        return Vocabulary(classes, index=found.index)
+    return Vocabulary(classes, made_from(classes, found.library, ""), found.library, index=found.index)
+
+
+def in_fitted_order(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
+    """Put the columns of a frame in the order of the fitted classes; a bare matrix only has to have as many."""
+    n_columns, n_classes = len(found.columns), len(vocabulary)
+    if n_columns != n_classes:
+        remedy = "Pass one column of probabilities per fitted class."
+        problem = f"has {n_columns} columns, but {n_classes} classes were fitted"
+        raise argument_error(what, problem, remedy, n_columns=n_columns, n_classes=n_classes)
+    if isinstance(found, Matrix) or all(map(same_class, found.names, vocabulary.values)):
+        return found
+    # By the class itself; by how it is written where a table can only name columns by text.
+    places = {key_of(value): k for k, value in enumerate(vocabulary.values)}
+    written = {str(plain_value(value)): k for k, value in enumerate(vocabulary.values)}
+    where = [places.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in found.names]
+    odd = next((j for j, k in enumerate(where) if k < 0 or k in where[:j]), None)
+    if odd is not None:
+        unknown, known = plain_value(found.names[odd]), [plain_value(value) for value in vocabulary.values]
+        problem = f"has a column {unknown!r}, which is not among the fitted classes {listed(known)}"
+        raise argument_error(what, problem, "Name the columns after the fitted classes.", UnseenError, value=unknown, known=known)
+    order = [where.index(k) for k in range(n_classes)]
+    columns = tuple(found.columns[j] for j in order)
+    return Frame({column.name: column.native for column in columns}, "columns", columns, found.names[order])

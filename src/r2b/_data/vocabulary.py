@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import difflib
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,13 +11,35 @@ import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b._data.arrays import Array, first_rows, smallest_unsigned
-from r2b._data.arrival import Column, Matrix, recognise
-from r2b._data.factorize import factorize, missing_rows, refuse_all_missing, taken, with_missing
-from r2b._data.objects import family_of, from_plain, mixed_error, to_plain, type_word
-from r2b.errors import FileFormatError, MixedTypeError, ShapeError, UnseenError
-
-SHOWN_VALUES = 10
+from r2b._data.arrays import (
+    WIDEST_SPAN,
+    WIDEST_TEXT,
+    Array,
+    as_objects,
+    compact_integers,
+    encode_text,
+    first_and_count,
+    first_rows,
+    frozen,
+    plain_value,
+    smallest_unsigned,
+)
+from r2b._data.columns import Column, column_of
+from r2b._data.libraries import encoded, made_from, take
+from r2b._data.values import (
+    complex_error,
+    encode_objects,
+    from_plain,
+    key_of,
+    listed,
+    mixed_error,
+    no_name,
+    refuse_missing,
+    stored_as,
+    to_plain,
+    type_word,
+)
+from r2b.errors import MissingValueError, MixedTypeError, UnseenError
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +77,7 @@ class Vocabulary:
     has_missing: bool = False
 
     def __post_init__(self) -> None:
-        frozen = self.values.view()
-        frozen.flags.writeable = False
-        object.__setattr__(self, "values", frozen)
+        object.__setattr__(self, "values", frozen(self.values))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -86,7 +104,7 @@ class Vocabulary:
 
         Parameters
         ----------
-        column : array-like of shape (N,)
+        column : array-like of shape (N,), or a Column
         what : str
             How the column is called in an error.
 
@@ -97,50 +115,39 @@ class Vocabulary:
         MissingValueError
             A row has no value, and the vocabulary has no code for it.
         """
-        return self.encode_column(column_of(column, what=what), what=what)
+        column = column if isinstance(column, Column) else column_of(column, what=what)
+        if not self.has_missing:
+            codes, values = factorize(column, what=what)
+            return self._known(codes, values, None, what)
+        missing = column.missing()
+        if missing.all():
+            return np.full(len(missing), len(self), dtype=smallest_unsigned(self.n_codes))
+        kept = np.flatnonzero(~missing)
+        codes, values = _factorize_rows(column, kept, what=what)
+        return with_missing(self._known(codes, values, kept, what), missing, len(self))
 
-    def encode_column(self, column: Column, *, what: str) -> Array:
-        """Give the codes of a column that was already recognised."""
-        if self.has_missing:
-            missing = missing_rows(column)
-            kept = np.flatnonzero(~missing)
-            codes = self._encode_values(column, kept, what=what) if len(kept) else np.zeros(0, dtype=np.uint8)
-            return with_missing(codes, missing, len(self))
-        return self._encode_values(column, None, what=what)
-
-    def _encode_values(self, column: Column, rows: Array | None, *, what: str) -> Array:
-        codes, values = factorize(column, what=what) if rows is None else _factorize_rows(column, rows, what=what)
+    def _known(self, codes: Array, values: Array, kept: Array | None, what: str) -> Array:
+        """Turn codes of values that were found into codes of those that are known; ``kept`` has the rows that have a value."""
         places = [self._places.get(key_of(value), -1) for value in values]
         if -1 in places:
-            raise self._unseen(codes, values, np.array(places) < 0, rows, what)
+            place, count = first_and_count((np.array(places) < 0)[codes])
+            raise self._unseen(values[codes[place]], place if kept is None else int(kept[place]), count, what)
         known = np.array(places, dtype=smallest_unsigned(len(self)))
         return codes.astype(known.dtype, copy=False) if np.array_equal(known, np.arange(len(known))) else known[codes]
 
-    def _unseen(self, codes: Array, values: Array, unseen: Array, kept: Array | None, what: str) -> UnseenError:
-        rows = unseen[codes]
-        place = int(np.argmax(rows))
-        row = place if kept is None else int(kept[place])
-        value, word = plain_value(values[codes[place]]), type_word(values[codes[place]])
-        known, words = [plain_value(value) for value in self.values], {type_word(value) for value in self.values}
-        close = difflib.get_close_matches(str(value), [str(value) for value in known], n=1)
-        shown = ", ".join(map(repr, known[:SHOWN_VALUES])) + (f" and {len(known) - SHOWN_VALUES} more" if len(known) > SHOWN_VALUES else "")
-        problem, hint = f"Row {row} of {what} holds {value!r}, which is not among the known values {shown}.", ""
+    def _unseen(self, found: Any, row: int, count: int, what: str) -> UnseenError:
+        value, word = plain_value(found), type_word(found)
+        known, words = [plain_value(each) for each in self.values], {type_word(each) for each in self.values}
+        problem, hint = f"Row {row} of {what} holds {value!r}, which is not among the known values {listed(known)}.", ""
         if word not in words:  # '0' is not 0, however alike they are written
-            problem = f"Row {row} of {what} holds {value!r} ({word}), but the known values are of another type: {shown} ({min(words)})."
-            hint = f"Convert the column to {min(words)}, for example with astype. "
-        elif close:
+            other = min(words)
+            problem = f"Row {row} of {what} holds {value!r} ({word}), but the known values are of another type: {listed(known)} ({other})."
+            hint = f"Convert the column to {other}, for example with astype. "
+        elif close := difflib.get_close_matches(str(value), map(str, known), n=1):
             hint = f"Did you mean {close[0]!r}? "
-        return UnseenError(
-            problem,
-            remedy=f"{hint}Correct or drop such rows ({int(rows.sum())} in all), or fit again on data that has them.",
-            column=what,
-            row=row,
-            value=value,
-            count=int(rows.sum()),
-            known=known,
-            type=word,
-            known_type=min(words),
-        )
+        remedy = f"{hint}Correct or drop such rows ({count} in all), or fit again on data that has them."
+        facts: dict[str, Any] = {"column": what, "row": row, "value": value, "count": count, "known": known}
+        return UnseenError(problem, remedy=remedy, **facts, type=word, known_type=min(words))
 
     def decode(self, codes: Array) -> Any:
         """Give the values of codes, as a column of the library and dtype that the vocabulary was read from.
@@ -156,16 +163,12 @@ class Vocabulary:
         """
         codes = np.asarray(codes)
         codes = codes if codes.size else codes.astype(np.intp)  # an empty list has no integer dtype
+        if self.native is None:
+            return self._with_gap[codes]
+        column = take(self.native, self.library, codes)
         if self.library == "pandas":
-            column = self.native.take(codes)
             same_rows = self.index is not None and len(self.index) == len(codes)
             column.index = self.index if same_rows else libraries.get_pandas().RangeIndex(len(codes))
-        elif self.library == "polars":
-            column = self.native.gather(codes)
-        elif self.library == "pyarrow":
-            column = self.native.take(libraries.get_pyarrow().array(codes))
-        else:
-            column = self._with_gap[codes]
         return nw.from_native(column, series_only=True) if self.wrapped else column
 
     @cached_property
@@ -181,8 +184,13 @@ class Vocabulary:
         """Give the same values, decoding to the library and the row labels of another column."""
         if column.library in ("numpy", "list"):
             return Vocabulary(self.values, has_missing=self.has_missing)
-        same = self.library == column.library and _native_type(self.native) == _native_type(column.native)
-        native = _renamed(self.native, column) if same else build_native(self._with_gap, column.library, column.name)
+        kind = "type" if column.library == "pyarrow" else "dtype"
+        if self.library != column.library or getattr(self.native, kind) != getattr(column.native, kind):
+            native = made_from(self._with_gap, column.library, column.name)
+        elif column.library == "pandas":
+            native = self.native.rename(column.native.name)
+        else:
+            native = self.native.alias(column.name) if column.library == "polars" else self.native
         return replace(self, native=native, library=column.library, wrapped=column.wrapped, index=column.index)
 
     def to_json(self) -> dict[str, Any]:
@@ -205,11 +213,9 @@ class Vocabulary:
         array([0, 2], dtype=int8)
         """
         has_missing = stored.get("has_missing", False)
-        if not isinstance(has_missing, bool):
-            raise FileFormatError(
-                f"The stored values cannot be read: has_missing is {has_missing!r}.",
-                remedy="Save the object again with this release.",
-            )
+        with stored_as("values"):
+            if not isinstance(has_missing, bool):
+                raise TypeError(f"has_missing is {has_missing!r}")
         return cls(from_plain(stored), has_missing=has_missing)
 
 
@@ -229,151 +235,129 @@ def read_vocabulary(column: Column, *, what: str, keep_missing: bool = False) ->
     >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
     (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
     """
-    missing = missing_rows(column) if keep_missing else None
-    if missing is None or not missing.any():
+    missing = column.missing() if keep_missing else np.zeros(0, dtype=bool)
+    has_missing = bool(missing.any())
+    if has_missing:
+        refuse_all_missing(missing, what)
+        codes, values = _factorize_rows(column, np.flatnonzero(~missing), what=what)
+        codes = with_missing(codes, missing, len(values))
+    else:
         codes, values = factorize(column, what=what)
-        return codes, _vocabulary(column, codes, values, has_missing=False)
-    refuse_all_missing(missing, what)
-    codes, values = _factorize_rows(column, np.flatnonzero(~missing), what=what)
-    codes = with_missing(codes, missing, len(values))
-    return codes, _vocabulary(column, codes, values, has_missing=True)
+    if column.library in ("numpy", "list"):
+        return codes, Vocabulary(values, has_missing=has_missing)
+    native = take(column.native, column.library, first_rows(codes, len(values) + has_missing))
+    return codes, Vocabulary(values, native, column.library, column.wrapped, column.index, has_missing)
 
 
 def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, Array]:
     """Factorize some rows of a column; an error names rows of the whole."""
     try:
-        return factorize(taken(column, rows), what=what)
+        return factorize(column.take(rows), what=what)
     except MixedTypeError as error:
         facts: dict[str, Any] = error.facts
         first, second = (int(rows[row]) for row in facts["rows"])
         raise mixed_error(what, rows=(first, second), values=facts["values"], types=facts["types"]) from None
 
 
-def _vocabulary(column: Column, codes: Array, values: Array, *, has_missing: bool) -> Vocabulary:
-    if column.library in ("numpy", "list"):
-        return Vocabulary(values, has_missing=has_missing)
-    rows = first_rows(codes, len(values) + has_missing)
-    if column.library == "pandas":
-        native = column.native.take(rows)
-    elif column.library == "polars":
-        native = column.native.gather(rows)
-    else:
-        native = column.native.take(libraries.get_pyarrow().array(rows))
-    return Vocabulary(values, native, column.library, column.wrapped, column.index, has_missing)
-
-
-def column_of(handed: Any, *, what: str) -> Column:
-    """Recognise a single column; a matrix or frame of one column is one."""
-    found = recognise(handed, what=what)
-    if isinstance(found, Column):
-        return found
-    if len(found.columns) > 1:
-        raise ShapeError(
-            f"The argument {what} has {len(found.columns)} columns.",
-            remedy="Pass one value per row.",
-            argument=what,
-            n_columns=len(found.columns),
-        )
-    return Column(found.array[:, 0], "numpy") if isinstance(found, Matrix) else found.columns[0]
-
-
-def build_native(values: Array, library: str, name: str) -> Any:
-    """Make a column of a library from NumPy values."""
-    if library == "pandas":
-        return libraries.get_pandas().Series(values.tolist() if values.dtype.kind in "OU" else values, name=name or None)
-    if library == "polars":
-        return libraries.get_polars().Series(name, values.tolist() if values.dtype.kind in "OU" else values)
-    if library == "pyarrow":
-        return libraries.get_pyarrow().array(values.tolist() if values.dtype.kind in "OU" else values)
-    return None
-
-
-def _native_type(native: Any) -> Any:
-    return native.type if hasattr(native, "type") else native.dtype
-
-
-def _renamed(native: Any, column: Column) -> Any:
-    if column.library == "pandas":
-        return native.rename(column.native.name)
-    return native.alias(column.name) if column.library == "polars" else native
-
-
-def plain_value(value: Any) -> Any:
-    """Give a NumPy scalar as a Python value, for messages and names."""
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return str(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def key_of(value: Any) -> object:
-    """Give what two values must share to be the same class: ``1`` and ``1.0`` do, ``1`` and ``True`` do not.
+def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
+    """Spread the codes of the rows that have a value over all rows; the others get the code ``n_values``.
 
     Examples
     --------
-    >>> key_of(np.int8(1)) == key_of(1.0), key_of(1) == key_of(True), key_of(np.str_("a")) == key_of("a")
-    (True, False, True)
+    >>> with_missing(np.array([1, 0]), np.array([False, True, False]), 2)
+    array([1, 2, 0], dtype=uint8)
     """
-    family = family_of(type(value))
-    if family in ("int", "float"):
-        return "number", value.item() if isinstance(value, np.generic) else value
-    if family in ("datetime", "date"):
-        if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-        moment = np.datetime64(value)
-        micro = moment.astype("M8[us]")  # equal moments of different units hash differently in some versions of NumPy
-        return "time", int(micro.astype(np.int64)), str(moment) if micro != moment else ""
-    if family == "timedelta":
-        return family, np.timedelta64(value)
-    if family in ("bool", "bytes"):
-        return family, bool(value) if family == "bool" else value
-    # Whatever else a library keeps in its cells, such as intervals, is known by how it is written: that survives a file.
-    return "str", str(value)
+    spread = np.full(len(missing), n_values, dtype=smallest_unsigned(n_values + 1))
+    spread[~missing] = codes
+    return spread
 
 
-_LONGEST = 200  # characters; the crossing of many attributes has room, a document that slipped into a cell does not
+def refuse_all_missing(missing: Array, what: str) -> None:
+    """Raise where no row at all has a value: such a column says nothing, and its values have no type."""
+    if missing.all():
+        n_rows, remedy = len(missing), "Leave this column out, or check that the right one was passed."
+        problem = f"In {what}, none of the {n_rows} rows has a value."
+        raise MissingValueError(problem, remedy=remedy, column=what, row=0, count=n_rows, n_rows=n_rows)
 
-_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # characters that turn the direction of the text after them
-_ISOLATE, _END = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 
+def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
+    """Give the code of every row and the distinct values that occur.
 
-def directions_shown(text: str) -> str:
-    r"""Show characters that turn the direction of text instead of obeying them: "-18" after one of them would read "81-".
+    Parameters
+    ----------
+    column : Column
+        With at least one row.
+    what : str
+        How the column is called in an error.
+
+    Returns
+    -------
+    codes : ndarray of shape (N,)
+        In the smallest unsigned dtype.
+    values : ndarray of shape (n,)
+
+    Raises
+    ------
+    MissingValueError, MixedTypeError, InputError
 
     Examples
     --------
-    >>> directions_shown("a\u202eb")
-    'a\\u202eb'
+    >>> factorize(Column(["b", "a", "b"], "list"), what="y")
+    (array([1, 0, 1], dtype=uint8), array(['a', 'b'], dtype='<U1'))
     """
-    return _DIRECTION.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    if column.library == "list":
+        return _of_list(column.native, what)
+    found = column.native if column.library == "numpy" else encoded(column.native, column.library, what)
+    return found if isinstance(found, tuple) else of_numpy(found, what)
 
 
-def directions_kept(text: str) -> str:
-    r"""Do the same for a whole text; isolates that are closed, in which names are put on purpose, stay as they are.
+def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
+    """Factorize a one-dimensional NumPy array of any dtype."""
+    if isinstance(array, np.ma.MaskedArray):
+        refuse_missing(np.ma.getmaskarray(array), what)
+        array = np.asarray(array)
+    kind = array.dtype.kind
+    if kind in "iu":
+        return compact_integers(array)
+    if kind == "b":
+        codes, present = compact_integers(array.view(np.uint8))
+        return codes, present.astype(bool)
+    if kind == "f":
+        return _of_floats(array, what)
+    if kind in "mM":
+        refuse_missing(np.isnat(array), what)
+        codes, present = compact_integers(array.view(array.dtype.str[0] + "i8"))
+        return codes, present.view(array.dtype)
+    if kind == "c":
+        raise complex_error(what)
+    if kind in "US" and 0 < array.dtype.itemsize <= WIDEST_TEXT * (4 if kind == "U" else 1):
+        return encode_text(array)
+    if kind in "OUST":
+        codes, distinct, _ = encode_objects(array, what=what)
+        return codes, as_objects(distinct) if kind == "O" else np.array(distinct, dtype=array.dtype)
+    raise no_name(what, f"have the dtype {array.dtype}", dtype=str(array.dtype))
 
-    Examples
-    --------
-    >>> directions_kept("\u2068a\u2069 b") == "\u2068a\u2069 b", directions_kept("\u202e")
-    (True, '\\u202e')
-    """
-    if not _DIRECTION.search(text):
-        return text
-    parts = text.split(_ISOLATE)
-    closed = _END not in parts[0] and all(part.count(_END) == 1 for part in parts[1:])
-    if not closed:
-        return directions_shown(text)
-    return "".join(each if each in (_ISOLATE, _END) else directions_shown(each) for each in re.split(f"([{_ISOLATE}{_END}])", text))
+
+def _of_floats(array: Array, what: str) -> tuple[Array, Array]:
+    low, high = float(array.min()), float(array.max())
+    if np.isnan(low):  # NaN spreads through min, so that the mask is only built when there is one
+        refuse_missing(np.isnan(array), what)
+    if abs(low) < 2**30 and high - low < WIDEST_SPAN:
+        whole = array.astype(np.int32)
+        if np.array_equal(whole, array):  # classes that became floats on the way, the usual case: no sorting needed
+            codes, present = compact_integers(whole)
+            return codes, present.astype(array.dtype)
+    values, inverse = np.unique(array, return_inverse=True)
+    return inverse.astype(smallest_unsigned(len(values)), copy=False), values
 
 
-def written(name: object) -> str:
-    r"""Write a name on one line: what cannot be printed is escaped, and the middle of a very long name left out.
+_DTYPE_KINDS = {"str": "U", "bool": "b", "int": "iu", "float": "f", "datetime": "M", "timedelta": "m"}
 
-    Examples
-    --------
-    >>> written("Prof-school"), written("two\nlines"), len(written("x" * 5000))
-    ('Prof-school', 'two\\nlines', 200)
-    """
-    text = str(plain_value(name))
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    half = (_LONGEST - 3) // 2
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3 - half]}...{text[-half:]}"
+
+def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
+    codes, distinct, family = encode_objects(rows, what=what)
+    # NumPy drops zeros at the end of text, which would make two classes of one name.
+    cut = family == "str" and any(value.endswith("\0") for value in distinct)
+    typed = np.array(distinct) if family in _DTYPE_KINDS and not cut else None
+    # NumPy makes floats or objects of integers that are too large, and objects of Python's own dates.
+    return codes, typed if typed is not None and typed.dtype.kind in _DTYPE_KINDS[family] else as_objects(distinct)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from r2b._data import Dataset
-from r2b._data.arrival import Column, recognise, refuse_lengths, refuse_other_index, row_labels
-from r2b._data.labels import read_known_labels
+from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.dataset import read_known_labels
 from r2b._data.merge import cell_sums, class_weights
 from r2b._labels.changes import Change, heaviest_flows, take_rows, with_row_labels
 from r2b._labels.forms.keyed import row_draws
@@ -80,7 +80,7 @@ class LabelRows(ABC):
         if self.counts is None or self.counts.labels.is_soft or rule.unchanged:
             return []
         rows = applied(rule, self.counts)
-        return heaviest_flows(rows.answers, class_weights(self.counts), rule.schema.group_names, rule.schema.classes.values, n)
+        return heaviest_flows(rows.answers, class_weights(self.counts), rule.schema.names, rule.schema.classes.values, n)
 
     def frame(self, rule: Rule, **asked: Any) -> Any:
         """Give the table with its fair labels in new columns."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.families import Families
-from r2b._data.layout import Layout
+from r2b._data.groups import Layout
 from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from r2b._constraints.families import Families
 from r2b._data import Schema
 from r2b._data.compute import refuse_beyond_memory
-from r2b._data.layout import Layout
+from r2b._data.groups import Layout
 from r2b._solve.certificate import Certificate
 from r2b._solve.oracle import respond
 from r2b._solve.solvers import Progress, Status
@@ -206,7 +206,7 @@ class Solution:
     @property
     def cells(self) -> Array:
         """Names of the cells: the crossings of all sensitive and control columns. For one family of crossings these are the groups."""
-        return self.schema.group_names
+        return self.schema.names
 
     @cached_property
     def channel(self) -> Floats:
@@ -214,4 +214,4 @@ class Solution:
 
         For probabilities: what a row certain of its class becomes.
         """
-        return self.rule.response(self.schema.layout).channel()
+        return self.rule.response(self.schema).channel()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from r2b._constraints.families import Families
 from r2b._constraints.parity import RangeBound
 from r2b._data import Schema
-from r2b._data.objects import json_value
+from r2b._data.values import json_value
 from r2b._labels.labels import FairLabels
 from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import Certificate
@@ -119,7 +119,7 @@ def load(path: str | PathLike[str]) -> FairLabels:
 
 def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
     """Say in words of version 2 what version 1 could only mean: one family whose groups are the cells, a range, no costs."""
-    layout = Schema.from_json(content["schema"]).layout
+    layout = Schema.from_json(content["schema"])
     proof = content["certificate"]
     # Version 1 did not keep the groups' weights; none of what a loaded object does needs them.
     share = np.full(layout.n_groups, 1.0 / layout.n_groups)
@@ -135,7 +135,7 @@ def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
 
 def _restored(content: dict[str, Any]) -> FairLabels:
     schema = Schema.from_json(content["schema"])
-    families = Families.from_json(content["families"], schema.layout)
+    families = Families.from_json(content["families"], schema)
     shape = (len(families.names), len(schema.classes))
     prices = np.array(content["prices"], dtype=np.float64)
     lam, residual, unchanged = float(content["lam"]), float(content["residual"]), content["unchanged"]

@@ -16,7 +16,7 @@ from r2b._data import Dataset, Groups, Schema, read
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
 from r2b._data.merge import Extent, Rows, merge
-from r2b._data.weights import read_costs
+from r2b._data.numbers import read_costs
 from r2b._labels.changes import means_by_cell
 from r2b._labels.label_rows import MemoryRows
 from r2b._labels.labels import FairLabels

@@ -9,7 +9,7 @@ import numpy as np
 
 from r2b._constraints.parity import MomentBound
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.vocabulary import written
+from r2b._data.values import written
 from r2b._labels.changes import largest_mean_changes
 from r2b._labels.realised import Realised, promised_parity
 from r2b._solve.certificate import PROVEN

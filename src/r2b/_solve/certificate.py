@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from r2b._constraints.parity import Member, MomentBound, Parity
 from r2b._data.merge import Extent, Rows
-from r2b._data.objects import json_value
 from r2b._data.probabilities import TOLERANCE
+from r2b._data.values import json_value
 from r2b._solve.oracle import AnyOracle, group_means, inspected
 from r2b.errors import ParameterError
 

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, get_args
 
 import r2b
-from r2b._data.objects import json_value
+from r2b._data.values import json_value
 from r2b._labels import FairLabels
 from r2b._labels.options import DEFAULTS
 from r2b._labels.storage import content_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from r2b._data.vocabulary import directions_kept
+from r2b._data.values import directions_kept
 from r2b.errors import MissingValueError, R2BError, WeightError
 
 # Errors speak of arguments and options; here there are controls.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._audit import Audit
-from r2b._data.vocabulary import plain_value
+from r2b._data.arrays import plain_value
 from r2b._files.limits import megabytes
 from r2b._labels import FairLabels
 from r2b.app.choice import PageChoice

@@ -10,7 +10,7 @@ import numpy as np
 
 from r2b import FairLabels
 from r2b._constraints.families import Families
-from r2b._data.vocabulary import written
+from r2b._data.values import written
 from r2b._files.plain import as_text
 from r2b._labels.realised import Realised
 from r2b._labels.text import MEASURES

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.labels import read_labels
+from r2b._data.dataset import read_labels
 from r2b._files import did_you_mean, read_table
 from r2b._files.plain import as_numbers, as_text, listed
 from r2b.errors import InputError, ParameterError

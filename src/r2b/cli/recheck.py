@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from r2b import FairLabels
 from r2b._audit.tradeoff import task_of
 from r2b._constraints.parity import Parity
-from r2b._data.labels import Labels
+from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums
 from r2b._data.probabilities import TOLERANCE
 from r2b._files import Table

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from r2b._data.objects import json_value
+from r2b._data.values import json_value
 from r2b._files import Table
 from r2b.errors import DataWarning, InputError, R2BError
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.merge import joint_codes, row_hashes
+from r2b._data.arrays import row_hashes
+from r2b._data.merge import joint_codes
 from r2b._files.plain import as_text
 from r2b._labels.rows import FairRows
 from r2b._solve.certificate import PROVEN

@@ -170,7 +170,7 @@ def _known(source: FileSource, fair: FairLabels, record: Record, choice: ColumnR
     """Count cells; they must be those of the certificate."""
     tally = source.tally(choice.attributes, choice.weight)
     groups, weight = groups_of(tally, choice, missing=record.options.get("missing", "error"))
-    alike_cells = np.array_equal(groups.table, fair.schema.table) and groups.names.tolist() == fair.schema.group_names.tolist()
+    alike_cells = np.array_equal(groups.table, fair.schema.table) and groups.names.tolist() == fair.schema.names.tolist()
     checks = [] if record.form == "expand" else [same("rows are as many as were debiased", tally.n_rows, record.n_rows)]
     if not alike_cells:
         return [*checks, Check("classes and groups are the same", False, f"{groups.n_groups} cells, not {len(fair.schema.table)}")], None
@@ -214,10 +214,10 @@ def _evidence(
     off = f"off by {worst:.0e}" if form in ("soft", "expand") else "every row, drawn again" if not wrong else "not as drawn"
     checks.append(Check(FOLLOW, worst <= PROVEN, f"{off}{where}"))
     before = replace(fair.certificate, means_before=parity.means(labels / _divisor(mass)))
-    held = realised(families, before, fair.schema.layout, sums, mass)
+    held = realised(families, before, fair.schema, sums, mass)
     proven = told(parity, means, gap, whole=form in ("round", "sample"))
     checks.append(stated_in_part(fair, held, families, look.lam, all(check.ok for check in proven)))
-    drawn = realised(families, before, fair.schema.layout, whole, mass) if form in ("round", "sample") else None
+    drawn = realised(families, before, fair.schema, whole, mass) if form in ("round", "sample") else None
     checks += [] if drawn is None else [realised_check(record, drawn)]
     parity_before = float(between_groups(families.members, before.means_before).max())
     return Verification(checks + proven, parity_before, held.parity, drawn)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from r2b._data import Dataset, Schema
-from r2b._data.vocabulary import column_of
-from r2b._data.weights import WHAT as WEIGHTS
-from r2b._data.weights import read_weight
+from r2b._data.columns import column_of
+from r2b._data.numbers import WHAT as WEIGHTS
+from r2b._data.numbers import read_weight
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch
 from r2b.engines.roles import ColumnRoles

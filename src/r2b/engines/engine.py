@@ -86,8 +86,7 @@ def debias_blocks(
     groups, codes = _cells(entries, rows, request.missing)
     mass = np.bincount(codes, weight, minlength=groups.n_groups).astype(np.float64)
     refuse_weightless(mass, int(rows.sum()))
-    known = groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
-    schema = Schema(Vocabulary(np.array(names)), True, *known)
+    schema = Schema(*groups.parts, classes=Vocabulary(np.array(names)), is_soft=True)
     if not np.array_equal(codes, np.arange(n_entries)):
         blocks = Recoded(blocks, codes)
     job = open_remote(blocks, schema, groups, mass, int(rows.sum()), request, settings, sample_entries)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from r2b._data import Dataset
 from r2b._data.arrays import smallest_unsigned
-from r2b._data.labels import Labels
+from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.plain import as_text
@@ -78,7 +78,7 @@ class Relabel:
     @cached_property
     def response(self) -> Response:
         """The map from old to new labels, for every cell of the schema."""
-        return self.rule.response(self.decode.schema.layout)
+        return self.rule.response(self.decode.schema)
 
     def rows(self, data: Dataset) -> FairRows:
         """Give the rows of a batch with their new labels."""

@@ -123,7 +123,7 @@ class TableRows(LabelRows):
         weight, sums = np.zeros(shape[0]), np.zeros(shape)
         for mine, classes in source.run(leaving.needed, leaving):
             weight, sums = weight + mine, sums + classes
-        return realised(rule.families, proof, rule.schema.layout, sums, weight)
+        return realised(rule.families, proof, rule.schema, sums, weight)
 
     def relabel(self, rule: Rule, form: Form, *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Relabel:
         """Give what makes the new columns of a batch; for "round" this takes a pass over the rows."""

@@ -18,7 +18,7 @@ from r2b._constraints.families import Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
 from r2b._data import Continuous, Dataset, Membership, Schema, Vocabulary
-from r2b._data.dataset import assemble
+from r2b._data.dataset import read
 from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
@@ -295,8 +295,7 @@ class Scan:
             tally = self.source.tally(roles.attributes, roles.weight)
             self._refuse_gaps(tally, roles, request.missing)
             groups, cell_weight = groups_of(tally, roles, missing=request.missing)
-            known = groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings
-            schema = Schema(self.classes(roles), True, *known)
+            schema = Schema(*groups.parts, classes=self.classes(roles), is_soft=True)
             with self.source.blocks(Decode(roles, schema, normalize)) as blocks:
                 task = open_remote(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, sample_entries)
                 warn_of_doubts(task)
@@ -332,7 +331,7 @@ class Scan:
             if columns[name].null_count and (label or missing == "error"):
                 source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
         weight = None if roles.weight is None else columns[roles.weight]
-        return assemble(
+        return read(
             roles.labels(columns),
             **roles.features(columns),
             sample_weight=weight,
@@ -340,5 +339,4 @@ class Scan:
             fewest_classes=fewest_classes,
             missing=missing,
             weightless="allow",
-            categorical_only=False,
         )

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data import Dataset, Groups
+from r2b._data import Dataset, Groups, read
 from r2b._data.arrays import as_float, exact_sums
-from r2b._data.dataset import assemble
 from r2b._data.groups import read_groups
-from r2b._data.weights import refuse_weightless_table
+from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, plain_type, same_values, taken
 from r2b.engines.roles import ColumnRoles
@@ -268,7 +267,7 @@ def dataset_of(tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classe
     """Read a tally as a table in which each row stands for several."""
     if tally.weight is not None and tally.n_rows:
         refuse_weightless(tally.weight, tally.n_rows)
-    data = assemble(
+    data = read(
         tally.columns[choice.label[0]],
         **choice.features(tally.columns),
         sample_weight=tally.weight,

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Schema, read
-from r2b._data.arrival import Column, Frame, Matrix, refuse_lengths, refuse_other_index
-from r2b._data.attributes import read_continuous
+from r2b._data.columns import Column, Frame, Matrix, column_of, refuse_lengths, refuse_other_index
 from r2b._data.groups import WHAT as GROUPS
 from r2b._data.groups import Groups, read_known_groups
-from r2b._data.vocabulary import column_of
-from r2b._data.weights import WHAT as WEIGHTS
-from r2b._data.weights import read_weight, refuse_weightless_groups
+from r2b._data.numbers import WHAT as WEIGHTS
+from r2b._data.numbers import read_continuous, read_weight, refuse_weightless_groups
 from r2b.errors import ParameterError, RowsUnavailableError
 
 Floats = NDArray[np.float64]
@@ -50,7 +48,7 @@ def read_numbers(column: Column, what: str) -> Floats:
 
 def read_groups_like(fitted: Groups, sensitive_features: Any) -> Groups:
     """Read the groups of other rows, which must be among those fitted."""
-    return read_known_groups(sensitive_features, columns=fitted.columns, vocabularies=fitted.vocabularies, table=fitted.table)
+    return read_known_groups(sensitive_features, fitted=fitted)
 
 
 def read_weight_beside(sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Groups) -> Floats | None:

@@ -13,10 +13,10 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._constraints.families.request import one_of
-from r2b._data.arrival import Column, Frame, Matrix, recognise
+from r2b._data.columns import Column, Frame, Matrix, recognise
 from r2b._data.compute import generator, seed_of
 from r2b._data.groups import Groups, read_groups
-from r2b._data.objects import family_of, is_missing
+from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError, ShapeError
 from r2b.methods.base import at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
@@ -191,7 +191,7 @@ class DPRemover:
         if isinstance(feature.repair, CategoryRepair):
             known = feature.vocabulary
             assert known is not None
-            codes = feature.repair.apply(known.encode_column(column, what=what), groups.codes, amount=self.amount, seed=seeds)
+            codes = feature.repair.apply(known.encode(column, what=what), groups.codes, amount=self.amount, seed=seeds)
             return replace(known if known.library == column.library else known.like(column), wrapped=False).decode(codes)
         if not _holds_numbers(column, what):
             raise MixedTypeError(f"In {what}, values are not numbers, but numbers were fitted.", remedy="Pass numbers.", column=what)

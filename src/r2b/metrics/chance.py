@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data import Dataset
 from r2b._data.arrays import Array
 from r2b._data.compute import generator
-from r2b._data.dataset import Dataset, assemble
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
-from r2b.metrics.demographic import means_of, parity_of_means
+from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
 
 _SAME = 1e-12  # a permuted parity this near to the observed one is the same number summed in another order
@@ -111,7 +111,7 @@ def sampling_level(
     if not whole or not all(isinstance(q, Real) and 0 <= q <= 1 for q in quantiles):
         remedy = "Pass a whole number of permutations, at least one, and quantiles between 0 and 1."
         raise ParameterError(f"There are {n_permutations} permutations and the quantiles {quantiles}.", remedy=remedy, quantiles=quantiles)
-    data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
+    data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
     observed = parity_of_means(means, weights)
     rng = generator(random_state)

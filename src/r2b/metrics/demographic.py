@@ -10,11 +10,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b._data.arrays import Array
-from r2b._data.dataset import Dataset, assemble
+from r2b._data import Dataset, read
+from r2b._data.arrays import Array, plain_value
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
-from r2b._data.vocabulary import plain_value
 from r2b.errors import ParameterError
 
 Method = Literal["between_groups", "to_overall"]
@@ -139,12 +138,16 @@ def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -
     array([[0.5, 0.5],
            [1. , 0. ]])
     """
-    # A prediction of one class everywhere is perfectly fair and worth measuring, although there is nothing to solve.
-    data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
+    data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
     for array in (means, weights):
         array.flags.writeable = False
     return GroupMeans(means, data.labels.vocabulary.values, data.groups.names, weights)
+
+
+def table_to_measure(y: Any, sensitive_features: Any, sample_weight: Any) -> Dataset:
+    """Read a table to measure: a prediction of one class everywhere is perfectly fair and worth measuring, although nothing is to solve."""
+    return read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, categorical_only=True, fewest_classes=1)
 
 
 def means_of(dataset: Dataset) -> tuple[Array, Array]:

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b._data.arrays import Array
-from r2b._data.arrival import refuse_lengths, refuse_other_index
-from r2b._data.attributes import read_continuous
+from r2b._data.arrays import Array, plain_value
 from r2b._data.basis import Basis, Choice, fit_basis
-from r2b._data.dataset import Dataset
+from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
+from r2b._data.dataset import WHAT as LABELS
+from r2b._data.dataset import Dataset, read_labels
 from r2b._data.groups import Groups
-from r2b._data.labels import WHAT as LABELS
-from r2b._data.labels import read_labels
-from r2b._data.vocabulary import column_of, plain_value
-from r2b._data.weights import WHAT as WEIGHTS
-from r2b._data.weights import read_weight, refuse_weightless_table
+from r2b._data.numbers import WHAT as WEIGHTS
+from r2b._data.numbers import read_continuous, read_weight, refuse_weightless_table
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.demographic import means_of
 

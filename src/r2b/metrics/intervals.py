@@ -16,14 +16,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from r2b._data import Dataset
 from r2b._data.arrays import Array
 from r2b._data.compute import generator
-from r2b._data.dataset import Dataset, assemble
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
 from r2b.errors import ParameterError
 from r2b.metrics.binomial import difference_bounds, mean_bounds, variance_of_means
-from r2b.metrics.demographic import means_of
+from r2b.metrics.demographic import means_of, table_to_measure
 
 IntervalMethod = Literal["binomial", "normal", "bootstrap"]
 
@@ -329,7 +329,7 @@ def parity_interval(
     (0.0, 0.75)
     """
     check_choices(level, method, n_boot)
-    data = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
+    data = table_to_measure(y, sensitive_features, sample_weight)
     means, _ = means_of(data)
     sizes = group_sizes(data.groups.codes, data.weight, data.n_groups)
     choices: dict[str, Any] = {"level": level, "method": method, "n_boot": n_boot, "random_state": random_state}

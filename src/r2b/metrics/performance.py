@@ -8,14 +8,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b._data.arrays import Array
-from r2b._data.arrival import Column, Frame, Matrix, recognise, refuse_lengths, refuse_other_index
+from r2b._data.arrays import Array, first_and_count, plain_value
+from r2b._data.columns import Column, Frame, Matrix, argument_error, column_of, recognise, refuse_lengths, refuse_other_index
+from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.groups import read_groups
-from r2b._data.labels import Labels, class_names, read_known_labels, same_class
-from r2b._data.probabilities import Wording, as_matrix, checked, row_blocks
-from r2b._data.vocabulary import Vocabulary, column_of, plain_value, read_vocabulary
-from r2b._data.weights import read_weight, refuse_weightless_groups, refuse_weightless_table
-from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
+from r2b._data.numbers import numbers_of, refuse_weightless_groups, refuse_weightless_table, weight_beside
+from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
+from r2b._data.vocabulary import Vocabulary, read_vocabulary
+from r2b.errors import InputError, MissingValueError, ParameterError, UnseenError
 from r2b.metrics.intervals import (
     Interval,
     IntervalMethod,
@@ -33,7 +33,6 @@ Ties = Literal["average", "strict", "lenient"]
 
 # The usual wording offers normalize=True, which nothing here has.
 _SCORES = Wording("class", "Pass one numeric column of scores per class.", "Divide each row by its sum.")
-_LOSSES = Wording("class", "Pass one number between 0 and 1 per row.", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +249,7 @@ def error_parity(
     refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
     beside = (("losses", index), ("sensitive_features", groups.index))
     refuse_other_index(*beside)
-    weight = own_weight if sample_weight is None else _read_weight(sample_weight, len(rows), *beside)[0]
+    weight = own_weight if sample_weight is None else weight_beside(sample_weight, len(rows), *beside)[0]
     if weight is not None:
         refuse_weightless_groups(weight, groups)
     codes = groups.codes.astype(np.intp)
@@ -264,37 +263,28 @@ def _group_means(rows: Array, codes: Array, weight: Array | None, n_groups: int)
 
 
 def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
-    weight, index = (None, index) if sample_weight is None else _read_weight(sample_weight, len(rows), ("y_true", index))
+    weight = None
+    if sample_weight is not None:
+        weight, index = weight_beside(sample_weight, len(rows), ("y_true", index))
+        refuse_weightless_table(weight)
     rows.flags.writeable = False
     return Score(float(rows.mean() if weight is None else np.average(rows, weights=weight)), rows, weight, index)
 
 
-def _read_weight(sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]) -> tuple[Array, Any | None]:
-    column = column_of(sample_weight, what="sample_weight")
-    refuse_lengths(beside[0][0], n_rows, "sample_weight", len(column))
-    index = refuse_other_index(*beside, ("sample_weight", column.index))
-    weight = read_weight(column)
-    refuse_weightless_table(weight)
-    return weight, index
-
-
 def _read_losses(losses: Any) -> tuple[Array, Any | None]:
+    def refused(row: int, value: Any) -> InputError:
+        problem = f"The loss of row {row} is {value!r}, which is not a number."
+        return InputError(problem, remedy="Pass one number between 0 and 1 per row.", row=row, value=value)
+
     column = column_of(losses, what="losses")
-    matrix, _ = as_matrix(Frame({}, "columns", (column,), np.array(["losses"])), what="losses", wording=_LOSSES)
-    rows = matrix[:, 0].astype(np.float64)
-    missing = np.isnan(rows) | np.ma.getmaskarray(column.native) if np.ma.is_masked(column.native) else np.isnan(rows)
-    if missing.any():
-        row = int(np.argmax(missing))
+    rows = numbers_of(column, refused).astype(np.float64)
+    row, count = first_and_count(np.isnan(rows))
+    if count:
         raise MissingValueError(f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row)
-    bad = ~((rows >= 0) & (rows <= 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InputError(
-            f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1.",
-            remedy="Divide losses by their largest possible value.",
-            row=row,
-            value=float(rows[row]),
-        )
+    row, count = first_and_count((rows < 0) | (rows > 1))
+    if count:
+        problem = f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1."
+        raise InputError(problem, remedy="Divide losses by their largest possible value.", row=row, value=float(rows[row]))
     return rows, column.index
 
 
@@ -302,76 +292,48 @@ def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -
     """Read labels and scores of the same rows, with the columns of both in one order, and their row labels."""
     found = recognise(scores, what="scores")
     if isinstance(found, Column):
-        raise ShapeError("The argument scores has one column.", remedy="Pass one column per class.", argument="scores")
+        raise argument_error("scores", "has one column", "Pass one column per class.")
     truth = recognise(y_true, what="y_true")
     refuse_lengths("y_true", len(truth), "scores", len(found))
     index = refuse_other_index(("y_true", truth.index), ("scores", found.index))
+    if not isinstance(truth, Column) and len(truth.columns) == 1:
+        (truth,) = truth.columns  # a table of one column is a column
     vocabulary = Vocabulary(_classes_of(found, truth, classes))
-    labels = read_known_labels(y_true, vocabulary=vocabulary, soft=_is_soft(truth), normalize=False)
+    labels = read_known_labels(y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False)
     matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
     if distributions:
-        names: dict[str, Any] = {"name_of": lambda k: plain_value(vocabulary.values[k]), "what": "scores", "wording": _SCORES}
-        return labels, checked(matrix, ours=ours, normalize=False, **names), index
-    _refuse_not_finite(matrix)
+        return labels, checked(matrix, vocabulary.values, ours=ours, what="scores", normalize=False, wording=_SCORES), index
+    for block in row_blocks(matrix):
+        if not np.isfinite(matrix[block]).all():
+            row, col = (int(place) for place in np.argwhere(~np.isfinite(matrix[block]))[0])
+            row, value = block.start + row, float(matrix[block.start + row, col])
+            problem = f"In scores, row {row} has {value!r} in column {col}, which is not a finite number."
+            raise InputError(problem, remedy="Correct or drop this row.", row=row, column=col, value=value)
     return labels, matrix, index
-
-
-def _is_soft(truth: Column | Frame | Matrix) -> bool:
-    return not isinstance(truth, Column) and len(truth.columns) > 1
 
 
 def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any) -> Array:
     n_columns = len(found.columns)
     if classes is not None:
-        listed = column_of(classes, what="classes")
-        codes, vocabulary = read_vocabulary(listed, what="classes")
+        codes, vocabulary = read_vocabulary(column_of(classes, what="classes"), what="classes")
         # The vocabulary is sorted; the columns come in the order that the caller says.
-        known = vocabulary.values[codes]
+        known, source = vocabulary.values[codes], "classes names"
         if len(vocabulary) < len(known):
             raise InputError("The argument classes names a class twice.", remedy="Name every class once.", classes=known.tolist())
-        source = "classes names"
     elif isinstance(found, Frame):
         return class_names(found, what="scores")
-    elif isinstance(truth, Frame) and _is_soft(truth):
-        known, source = class_names(truth, what="y_true"), "y_true has columns for"
-    elif not isinstance(truth, Column) and _is_soft(truth):
-        known, source = np.arange(len(truth.columns)), "y_true has columns for"
+    elif isinstance(truth, Column):
+        known, source = read_vocabulary(truth, what="y_true")[1].values, "y_true holds"
     else:
-        column = truth if isinstance(truth, Column) else truth.columns[0]  # a table of one column is a column
-        known, source = read_vocabulary(column, what="y_true")[1].values, "y_true holds"
+        known, source = class_names(truth, what="y_true"), "y_true has columns for"
     if len(known) != n_columns:
-        raise ShapeError(
-            f"The argument scores has {n_columns} columns, but {source} {len(known)} classes.",
-            remedy="Pass classes= with the class of every column, in order.",
-            argument="scores",
-            n_columns=n_columns,
-            n_classes=len(known),
-        )
-    _refuse_other_names(found, known)
+        problem = f"has {n_columns} columns, but {source} {len(known)} classes"
+        remedy = "Pass classes= with the class of every column, in order."
+        raise argument_error("scores", problem, remedy, n_columns=n_columns, n_classes=len(known))
+    # Where both the columns and the caller name the classes, and not alike, one of the two would be silently overruled.
+    names = found.names if isinstance(found, Frame) else known
+    place = next((j for j, name in enumerate(names) if not same_class(name, known[j])), None)
+    if place is not None:
+        problem = f"Column {place} of scores is named {plain_value(names[place])!r}, but classes says {plain_value(known[place])!r}."
+        raise UnseenError(problem, remedy="Leave classes away, or name the columns alike.", column=place)
     return known
-
-
-def _refuse_other_names(found: Frame | Matrix, known: Array) -> None:
-    """Raise where both the columns and the caller name the classes, and not alike: one of the two would be silently overruled."""
-    if isinstance(found, Frame) and not all(map(same_class, found.names, known)):
-        place = next(j for j, name in enumerate(found.names) if not same_class(name, known[j]))
-        raise UnseenError(
-            f"Column {place} of scores is named {plain_value(found.names[place])!r}, but classes says {plain_value(known[place])!r}.",
-            remedy="Leave classes away, or name the columns alike.",
-            column=place,
-        )
-
-
-def _refuse_not_finite(matrix: Array) -> None:
-    for block in row_blocks(matrix):
-        fine = np.isfinite(matrix[block])
-        if not fine.all():
-            row, col = (int(place) for place in np.argwhere(~fine)[0])
-            value = float(matrix[block.start + row, col])
-            raise InputError(
-                f"In scores, row {block.start + row} has {value!r} in column {col}, which is not a finite number.",
-                remedy="Correct or drop this row.",
-                row=block.start + row,
-                column=col,
-                value=value,
-            )

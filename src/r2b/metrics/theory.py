@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.arrival import Column, recognise, refuse_other_index
-from r2b._data.dataset import assemble
+from r2b._data.columns import Column, recognise, refuse_other_index
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.chance import SamplingLevel, sampling_level
-from r2b.metrics.demographic import means_of, parity_of_means
+from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
 
 __all__ = ["Complexity", "GeneralizationBound", "SamplingLevel", "generalization_bound", "rademacher_complexity", "sampling_level"]
@@ -142,7 +141,7 @@ def generalization_bound(
     >>> bound.parity, bound.fit_gap, bound.n_smallest, bound.vacuous
     (0.0, 0.125, 2.0, True)
     """
-    labels = assemble(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=False, fewest_classes=1)
+    labels = table_to_measure(y, sensitive_features, sample_weight)
     # Predictions are read with the classes of the labels: columns in another order are put right, a class never predicted is no mismatch.
     found = recognise(predicted, what="predicted")
     schema = replace(labels.schema, is_soft=not isinstance(found, Column) and len(found.columns) > 1)

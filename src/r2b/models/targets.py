@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
-from r2b._data.labels import read_labels
+from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
-from r2b._data.vocabulary import Vocabulary, column_of
-from r2b._data.weights import read_weight
+from r2b._data.numbers import read_weight
+from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
 

@@ -13,9 +13,9 @@ from r2b._audit import Audit, Frontier, audit
 from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
-from r2b._data.labels import read_labels
+from r2b._data.dataset import read_labels
 from r2b._data.merge import class_weights
-from r2b._data.objects import json_value
+from r2b._data.values import json_value
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask

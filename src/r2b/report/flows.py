@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.parity import MomentBound
+from r2b._data.arrays import plain_value
 from r2b._data.merge import class_weights
-from r2b._data.vocabulary import plain_value
 from r2b._labels import FairLabels
 
 Floats = NDArray[np.float64]

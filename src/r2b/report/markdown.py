@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from r2b._data.vocabulary import directions_kept
+from r2b._data.values import directions_kept
 from r2b.report import views, words
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~$^-])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from r2b._data.vocabulary import plain_value
+from r2b._data.arrays import plain_value
 from r2b._labels.text import mean_changes, means_of, only_categories
 from r2b.report import svg, views, words
 from r2b.report.html import environment, source

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from r2b._data.vocabulary import directions_shown
+from r2b._data.values import directions_shown
 from r2b.report.words import MINUS, isolated, moved, percent, points, shown
 
 Place = tuple[float, float]

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from r2b._constraints.families.doubts import FEWEST
-from r2b._data.vocabulary import directions_kept, directions_shown
+from r2b._data.values import directions_kept, directions_shown
 from r2b._solve.certificate import PROVEN
 from r2b.metrics.chance import format_p_value
 

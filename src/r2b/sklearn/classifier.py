@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from r2b._data.arrival import refuse_other_index, row_labels
+from r2b._data.columns import refuse_other_index, row_labels
 from r2b._labels import FairLabels
 from r2b._labels.forms.sampling import sample_rows
 from r2b._labels.options import Options, takes_options

@@ -9,9 +9,9 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
-from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.vocabulary import column_of, plain_value
-from r2b._data.weights import read_weight
+from r2b._data.arrays import plain_value
+from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
 from r2b.engines.memory import lives_on_a_device
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
 from r2b.metrics.demographic import demographic_parity

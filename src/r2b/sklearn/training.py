@@ -10,7 +10,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import train_test_split
 from sklearn.multioutput import MultiOutputRegressor
 
-from r2b._data.vocabulary import plain_value
+from r2b._data.arrays import plain_value
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.learners import Form, own_split, reads_pairs, takes_classes, takes_matrix, takes_validation_rows, weight_keyword
 from r2b.sklearn.strategies import Array, TrainingRows

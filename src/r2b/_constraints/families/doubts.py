@@ -16,9 +16,10 @@ import numpy as np
 from r2b._constraints.families.fitted import Families, Moments
 from r2b._constraints.parity import TargetBound
 from r2b._data import Schema
+from r2b._data.arrays import plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.groups import Groups
-from r2b._data.vocabulary import plain_value, written
+from r2b._data.values import written
 from r2b.errors import DataWarning
 
 FEWEST = 10

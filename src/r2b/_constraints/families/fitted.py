@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from r2b._constraints.parity import Bound, Member, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
 from r2b._data.arrays import cross
 from r2b._data.basis import Basis
-from r2b._data.groups import WHAT, Groups
-from r2b._data.layout import Layout
+from r2b._data.groups import WHAT, Groups, Layout
 from r2b._data.mixtures import Mixtures
-from r2b._data.objects import json_value
+from r2b._data.values import json_value
 from r2b.errors import UnseenError
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b._data.objects import type_word
+from r2b._data.values import type_word
 from r2b.errors import ParameterError
 
 Floats = NDArray[np.float64]

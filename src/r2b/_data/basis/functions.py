@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b._data.arrays import Array
-from r2b._data.objects import family_of
-from r2b._data.vocabulary import plain_value
+from r2b._data.arrays import Array, plain_value
+from r2b._data.values import family_of
 from r2b.errors import InputError, LengthError, ParameterError, ShapeError, WeightError
 
 Floats = NDArray[np.float64]

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset
-from r2b._data.arrival import Column, recognise, refuse_other_index
+from r2b._data.columns import Column, column_of, recognise, refuse_other_index
 from r2b._data.compute import seed_of
-from r2b._data.vocabulary import column_of
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError
 
 Array = np.ndarray[Any, np.dtype[Any]]

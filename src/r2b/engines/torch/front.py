@@ -12,8 +12,8 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
-from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.labels import Labels, refuse_lone_probabilities
+from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.dataset import Labels, refuse_lone_probabilities
 from r2b._data.merge import Extent
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups, Schema
-from r2b._data.arrival import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.groups import read_known_cells
-from r2b._data.labels import Labels
+from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.dataset import Labels
+from r2b._data.groups import read_known_groups
 from r2b._labels.label_rows import LabelRows, MemoryRows
 from r2b._labels.rule import Rule
 from r2b.engines.torch.arrays import Giver, is_device_array, tensor_of
@@ -183,8 +183,8 @@ class TensorRows(LabelRows):
                 remedy=f"Pass {forms[soft]}, or fit again on {forms[not soft]}.",
                 argument="y",
             )
-        groups = read_known_cells(
-            host_attributes(sensitive), host_attributes(control), fitted=schema.layout, known_crossings=rule.table is not None
+        groups = read_known_groups(
+            host_attributes(sensitive), host_attributes(control), fitted=schema, known_crossings=rule.table is not None
         )
         refuse_lengths("y", len(labels), "sensitive_features", groups.n_rows)
         refuse_other_index(("sensitive_features", groups.index), ("sample_weight", row_labels(weight)))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data import Groups, Schema
-from r2b._data.arrival import refuse_lengths
+from r2b._data.columns import refuse_lengths
 from r2b._data.groups import read_groups
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.vocabulary import Vocabulary
@@ -295,7 +295,7 @@ def refuse_rows(y: Tensor, least: float, off: float) -> None:
 
 def schema_of(groups: Groups, classes: Vocabulary, *, soft: bool) -> Schema:
     """Give what is needed to read new rows the same way."""
-    return Schema(classes, soft, groups.columns, groups.vocabularies, groups.table, groups.n_control, groups.kinds, groups.settings)
+    return Schema(*groups.parts, classes=classes, is_soft=soft)
 
 
 def rows_of(cells: Cells, weight: Tensor | None) -> DeviceRows:

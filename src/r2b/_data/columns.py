@@ -5,7 +5,7 @@ Nothing is converted or checked here beyond the number of dimensions; the memory
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,10 @@ import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b._data.arrays import Array
-from r2b._data.objects import family_of
-from r2b.errors import EmptyError, InputError, LengthError, RowLabelError, ShapeError
+from r2b._data.arrays import Array, as_objects
+from r2b._data.libraries import index_values, missing_rows, take
+from r2b._data.values import family_of, listed
+from r2b.errors import EmptyError, InputError, LengthError, ParameterError, RowLabelError, ShapeError
 
 
 def refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
@@ -26,11 +27,21 @@ def refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
     >>> refuse_lengths("y", 3, "sample_weight", 3)
     """
     if n_rows != n_other:
-        raise LengthError(
-            f"The argument {what} has {n_rows} rows, but {other} has {n_other}.",
-            remedy="Pass the same rows in both; name several attributes in a dictionary of columns.",
-            lengths={what: n_rows, other: n_other},
-        )
+        problem = f"The argument {what} has {n_rows} rows, but {other} has {n_other}."
+        remedy = "Pass the same rows in both; name several attributes in a dictionary of columns."
+        raise LengthError(problem, remedy=remedy, lengths={what: n_rows, other: n_other})
+
+
+def refuse_other_choice(parameter: str, value: Any, options: Sequence[str], remedy: str = "") -> None:
+    """Raise where a parameter is not one of the options.
+
+    Examples
+    --------
+    >>> refuse_other_choice("missing", "group", ("error", "group"))
+    """
+    if not isinstance(value, str) or value not in options:
+        problem = f"The parameter {parameter} is {value!r}, which is not one of {listed(options)}."
+        raise ParameterError(problem, remedy=remedy or f"Pass one of {listed(options)}.", parameter=parameter, value=value)
 
 
 def row_labels(handed: Any) -> Any | None:
@@ -97,14 +108,9 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
             remedy = f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows that they share; or, {by_position}."
         if index.has_duplicates or theirs.has_duplicates:
             remedy = f"Some labels occur twice, so that only you know which rows belong together: {by_position}."
-    return RowLabelError(
-        f"The arguments {what} and {other} {found}; at row {row} they are {ours[row]!r} and {others[row]!r}.",
-        remedy=remedy,
-        row=row,
-        row_labels=(ours[row], others[row]),
-        arguments=(what, other),
-        n_foreign=foreign,
-    )
+    problem = f"The arguments {what} and {other} {found}; at row {row} they are {ours[row]!r} and {others[row]!r}."
+    facts: dict[str, Any] = {"row": row, "row_labels": (ours[row], others[row]), "arguments": (what, other), "n_foreign": foreign}
+    return RowLabelError(problem, remedy=remedy, **facts)
 
 
 def _differ(one: Any, other: Any) -> bool:
@@ -145,6 +151,14 @@ class Column:
     def index(self) -> Any | None:
         """The row labels of a pandas Series, None for the others."""
         return self.native.index if self.library == "pandas" and self.labelled else None
+
+    def missing(self) -> Array:
+        """Say of every row whether it has no value."""
+        return missing_rows(self.native, self.library)
+
+    def take(self, rows: Array) -> Column:
+        """Give some rows, by number."""
+        return replace(self, native=take(self.native, self.library, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +211,7 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
 
     Raises
     ------
-    ShapeError, EmptyError, LengthError, RowLabelError, InputError
+    ShapeError, EmptyError, LengthError, ParameterError, RowLabelError, InputError
 
     Examples
     --------
@@ -213,25 +227,32 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
     if found is None:
         found = _of_mapping(native, what=what) if isinstance(native, Mapping) else _of_array(native, what=what)
     if isinstance(found, (Frame, Matrix)) and not found.columns:
-        raise EmptyError(f"{_start(what)} has no columns.", remedy="Pass a table with at least one column.", argument=what)
+        raise argument_error(what, "has no columns", "Pass a table with at least one column.", EmptyError)
     if len(found) == 0:
-        raise EmptyError(f"{_start(what)} has no rows.", remedy="Pass at least one row.", argument=what)
+        raise argument_error(what, "has no rows", "Pass at least one row.", EmptyError)
     return replace(found, wrapped=True) if wrapped and isinstance(found, Column) else found
 
 
-def _start(what: str) -> str:
-    return f"The argument {what}"
+def column_of(handed: Any, *, what: str) -> Column:
+    """Recognise a single column; a matrix or frame of one column is one."""
+    found = recognise(handed, what=what)
+    if isinstance(found, Column):
+        return found
+    if len(found.columns) > 1:
+        raise argument_error(what, f"has {len(found.columns)} columns", "Pass one value per row.", n_columns=len(found.columns))
+    return found.columns[0]
+
+
+def argument_error(what: str, found: str, remedy: str, kind: type[InputError] = ShapeError, **facts: Any) -> InputError:
+    """Build the error for an argument that cannot be used as it is."""
+    return kind(f"The argument {what} {found}.", remedy=remedy, argument=what, **facts)
 
 
 def _of_library(native: Any, *, what: str) -> Column | Frame | None:
     pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
     if pandas is not None and isinstance(native, pandas.MultiIndex):
-        raise ShapeError(
-            f"{_start(what)} is an index of {native.nlevels} levels, not a column.",
-            remedy="Pass a frame with one column per level: index.to_frame(index=False).",
-            argument=what,
-            levels=native.nlevels,
-        )
+        remedy = "Pass a frame with one column per level: index.to_frame(index=False)."
+        raise argument_error(what, f"is an index of {native.nlevels} levels, not a column", remedy, levels=native.nlevels)
     if pandas is not None and (libraries.is_pandas_index(native) or isinstance(native, pandas.api.extensions.ExtensionArray)):
         return Column(pandas.Series(native), "pandas", _name(getattr(native, "name", None)), labelled=False)
     if libraries.is_pandas_series(native):
@@ -249,23 +270,14 @@ def _of_library(native: Any, *, what: str) -> Column | Frame | None:
         return _frame(native, "polars", native.get_columns(), native.columns, what=what)
     if libraries.is_pyarrow_table(native):
         return _frame(native, "pyarrow", native.columns, native.column_names, what=what)
-    return _of_other_library(native, what=what)
-
-
-def _of_other_library(native: Any, *, what: str) -> Column | Frame | None:
-    """Take in what narwhals knows beyond the three libraries: modin, cuDF; lazy tables are refused."""
+    # What narwhals knows beyond the three libraries: modin, cuDF; lazy tables are refused.
     known: Any = nw.from_native(native, pass_through=True, allow_series=True)
     if isinstance(known, nw.LazyFrame):
-        raise ShapeError(
-            f"{_start(what)} is a lazy table of type {type(native).__name__}, whose rows are not in memory.",
-            remedy="Collect it first, for example with .collect().",
-            argument=what,
-        )
+        found = f"is a lazy table of type {type(native).__name__}, whose rows are not in memory"
+        raise argument_error(what, found, "Collect it first, for example with .collect().")
     if isinstance(known, nw.Series):
         return Column(known.to_numpy(), "numpy", _name(known.name))
-    if isinstance(known, nw.DataFrame):
-        return _of_pandas_frame(known.to_pandas(), what=what)
-    return None
+    return _of_pandas_frame(known.to_pandas(), what=what) if isinstance(known, nw.DataFrame) else None
 
 
 def _name(label: Any) -> str:
@@ -274,47 +286,30 @@ def _name(label: Any) -> str:
 
 def _of_pandas_frame(native: Any, *, what: str) -> Frame:
     if native.columns.nlevels > 1:
-        raise ShapeError(
-            f"{_start(what)} has column names of {native.columns.nlevels} levels.",
-            remedy="Flatten the names to one level.",
-            argument=what,
-        )
+        raise argument_error(what, f"has column names of {native.columns.nlevels} levels", "Flatten the names to one level.")
     columns = [native.iloc[:, j] for j in range(native.shape[1])]
     found = _frame(native, "pandas", columns, native.columns.tolist(), what=what)
-    index = native.columns
-    if getattr(index.dtype, "kind", "O") in "iufbmM":  # an index of moments gives Timestamps, which NumPy has no dtype for
-        index = index.tz_convert("UTC").tz_localize(None) if getattr(index.dtype, "tz", None) is not None else index
-        return replace(found, names=np.asarray(index))
-    return found
+    # An index of moments gives Timestamps, which NumPy has no dtype for.
+    typed = getattr(native.columns.dtype, "kind", "O") in "iufbmM"
+    return replace(found, names=index_values(native.columns)) if typed else found
 
 
 def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
     refuse_twice([_name(name) for name in native], what=what)  # 1 and "1" are two keys and one name
-    columns = []
+    columns: list[Column] = []
     for name, handed in native.items():
-        column = recognise(handed, what=f"{what}[{name!r}]")
-        if not isinstance(column, Column) and len(column.columns) == 1:
-            (column,) = column.columns
-        if not isinstance(column, Column):
-            raise ShapeError(
-                f"Column {name!r} of {what} has more than one dimension.",
-                remedy="Give the dictionary one column per name.",
-                argument=what,
-                column=name,
-            )
-        columns.append(column)
-    for name, column in zip(native, columns, strict=True):
+        found = recognise(handed, what=f"{what}[{name!r}]")
+        column = found if isinstance(found, Column) else found.columns[0]
+        if not isinstance(found, Column) and len(found.columns) > 1:
+            problem = f"Column {name!r} of {what} has more than one dimension."
+            raise ShapeError(problem, remedy="Give the dictionary one column per name.", argument=what, column=name)
+        columns.append(replace(column, name=_name(name)))
         if len(column) != len(columns[0]):
-            first = next(iter(native))
-            raise LengthError(
-                f"In {what}, column {first!r} has {len(columns[0])} rows and column {name!r} has {len(column)}.",
-                remedy="Give all columns the same rows.",
-                argument=what,
-                lengths=(len(columns[0]), len(column)),
-            )
+            problem = f"In {what}, column {next(iter(native))!r} has {len(columns[0])} rows and column {name!r} has {len(column)}."
+            lengths = len(columns[0]), len(column)
+            raise LengthError(problem, remedy="Give all columns the same rows.", argument=what, lengths=lengths)
     refuse_other_index(*((f"{what}[{name!r}]", column.index) for name, column in zip(native, columns, strict=True)))
-    named = tuple(replace(column, name=_name(name)) for name, column in zip(native, columns, strict=True))
-    return Frame(native, "dict", named, _labels(list(native)))
+    return Frame(native, "dict", tuple(columns), _labels(list(native)))
 
 
 def _frame(native: Any, library: str, columns: list[Any], names: list[Any], *, what: str) -> Frame:
@@ -330,15 +325,10 @@ def refuse_twice(names: list[str], *, what: str) -> None:
     --------
     >>> refuse_twice(["sex", "race"], what="sensitive_features")
     """
-    if len(set(names)) == len(names):
-        return
-    twice = next(name for name in names if names.count(name) > 1)
-    raise ShapeError(
-        f"{_start(what)} has {names.count(twice)} columns named {twice!r}.",
-        remedy="Give every column a name of its own.",
-        argument=what,
-        column=twice,
-    )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        found = f"has {names.count(twice)} columns named {twice!r}"
+        raise argument_error(what, found, "Give every column a name of its own.", column=twice)
 
 
 def _labels(names: list[Any]) -> Array:
@@ -349,49 +339,37 @@ def _labels(names: list[Any]) -> Array:
         array = np.array(names)
         if array.dtype.kind in "iufb":  # NumPy makes objects of integers that are too large
             return array
-    kept = np.empty(len(names), dtype=object)
-    kept[:] = names
-    return kept
+    return as_objects(names)
 
 
 def _of_array(native: Any, *, what: str) -> Column | Matrix:
     if hasattr(native, "toarray"):
-        raise ShapeError(f"{_start(what)} is a sparse matrix.", remedy="Pass a dense one, for example with .toarray().", argument=what)
+        raise argument_error(what, "is a sparse matrix", "Pass a dense one, for example with .toarray().")
     if isinstance(native, (list, tuple, range)):
         return _of_list(native, what=what)
     if isinstance(native, (str, bytes, set, frozenset)) or not (hasattr(native, "__array__") or hasattr(native, "__array_interface__")):
-        raise ShapeError(
-            f"{_start(what)} is of type {type(native).__name__}, which is not a column or a table.",
-            remedy="Pass an array, a list, a Series, a frame or a dictionary of columns.",
-            argument=what,
-            type=type(native).__name__,
-        )
+        kind = type(native).__name__
+        remedy = "Pass an array, a list, a Series, a frame or a dictionary of columns."
+        raise argument_error(what, f"is of type {kind}, which is not a column or a table", remedy, type=kind)
     array = np.asanyarray(native)
-    if isinstance(array, np.matrix):
-        array = array.A
-    return _of_dimensions(array, "numpy", what=what)
+    return _of_dimensions(array.A if isinstance(array, np.matrix) else array, "numpy", what=what)
 
 
 def _of_dimensions(array: Array, library: str, *, what: str) -> Column | Matrix:
     if array.dtype.names is not None:
-        raise ShapeError(f"{_start(what)} is a structured array.", remedy="Pass a dictionary of its columns.", argument=what)
-    if array.ndim == 1:
-        return Column(array, library)
-    if array.ndim == 2:
-        return Matrix(array)
-    raise ShapeError(
-        f"{_start(what)} has {array.ndim} dimensions, of shape {array.shape}.",
-        remedy="Pass one dimension (one value per row) or two (rows by columns).",
-        argument=what,
-        shape=array.shape,
-    )
+        raise argument_error(what, "is a structured array", "Pass a dictionary of its columns.")
+    if array.ndim not in (1, 2):
+        remedy = "Pass one dimension (one value per row) or two (rows by columns)."
+        raise argument_error(what, f"has {array.ndim} dimensions, of shape {array.shape}", remedy, shape=array.shape)
+    return Column(array, library) if array.ndim == 1 else Matrix(array)
 
 
 def _of_list(rows: Any, *, what: str) -> Column | Matrix:
     nested = [isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim > 0) for row in rows]
     if not any(nested):
         if rows and _of_library(rows[0], what=what) is not None:
-            raise _list_of_columns(what)
+            remedy = 'Pass a dictionary such as {"sex": column, "race": column}.'
+            raise argument_error(what, "is a list of columns, which have no names", remedy)
         return Column(rows, "list")
     if all(nested):
         lengths = [len(row) for row in rows]
@@ -403,14 +381,6 @@ def _of_list(rows: Any, *, what: str) -> Column | Matrix:
         odd = nested.index(not nested[0])
         problem = f"In {what}, row 0 and row {odd} differ: one is a list of values, the other a single value."
     raise ShapeError(problem, remedy="Give every row the same number of values.", argument=what, row=odd)
-
-
-def _list_of_columns(what: str) -> InputError:
-    return ShapeError(
-        f"{_start(what)} is a list of columns, which have no names.",
-        remedy='Pass a dictionary such as {"sex": column, "race": column}.',
-        argument=what,
-    )
 
 
 def _typed_matrix(rows: Any) -> Array:

@@ -1,0 +1,242 @@
+"""Columns of numbers: the weights of the rows, continuous attributes, and what it costs to turn one class into another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from r2b._data.arrays import Array, as_objects, first_and_count, frozen, plain_value
+from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
+from r2b._data.values import is_missing, listed, refuse_missing
+from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_missing
+from r2b.errors import InputError, ParameterError, WeightError
+
+if TYPE_CHECKING:
+    from r2b._data.groups import Groups
+
+WHAT = "sample_weight"
+Floats = NDArray[np.float64]
+
+
+def numbers_of(column: Column, error: Callable[[int, Any], InputError], *, booleans: bool = True, huge: bool = True) -> Array:
+    """Give a column as NumPy numbers, missing ones as NaN.
+
+    Parameters
+    ----------
+    column : Column
+    error : callable
+        From a row and its value to the error for a value that is no number.
+    booleans : bool, default True
+        Whether true and false are 1 and 0.
+    huge : bool, default True
+        Whether a whole number beyond what a float can hold is infinite.
+    """
+    native = column.native
+    if isinstance(native, np.ma.MaskedArray):
+        native = np.ma.filled(native.astype(np.float64), np.nan)
+    elif column.library == "pandas" and not isinstance(native.dtype, np.dtype):
+        if getattr(getattr(native.dtype, "numpy_dtype", None), "kind", "O") in "fiu":  # the nullable numbers and those of pyarrow
+            native = native.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            native = native.astype(object).where(native.notna(), None)
+    array = np.asarray(native.to_numpy() if column.library == "polars" else native)
+    if column.library == "list" and (array.dtype.kind not in "fiub" or not booleans):
+        array = as_objects(native)  # NumPy turns [1, "a"] into text and [1, True] into numbers
+    if array.dtype.kind in ("fiub" if booleans else "fiu"):
+        return array
+    if array.dtype.kind not in "OUSTb":
+        raise error(0, plain_value(array[0]))
+    numbers = np.empty(len(array), dtype=np.float64)
+    for row, value in enumerate(array.tolist()):
+        if isinstance(value, (str, bytes)) or (isinstance(value, (bool, np.bool_)) and not booleans):  # Python reads "0.5" as a number
+            raise error(row, value)
+        try:
+            numbers[row] = np.nan if is_missing(value) else float(value)
+        except (TypeError, ValueError, OverflowError) as cause:
+            if not (huge and isinstance(cause, OverflowError)):
+                raise error(row, plain_value(value)) from cause
+            numbers[row] = np.inf if value > 0 else -np.inf
+    return numbers
+
+
+def read_weight(column: Column) -> Array:
+    """Read one finite, non-negative number per row.
+
+    Returns
+    -------
+    ndarray of shape (N,), float64, read-only
+
+    Raises
+    ------
+    WeightError
+
+    Examples
+    --------
+    >>> read_weight(Column([1, 0, 2], "list"))
+    array([1., 0., 2.])
+    """
+
+    def error(row: int, value: Any) -> WeightError:
+        problem = f"The weight of row {row} is {value!r}, which is not a number."
+        return WeightError(problem, remedy="Pass one number per row.", row=row, value=value)
+
+    weight = frozen(numbers_of(column, error).astype(np.float64, copy=False))
+    # NaN fails every comparison and infinity the second, so that two numbers answer for the whole column.
+    if not (weight.min() >= 0 and weight.max() < np.inf):
+        row, count = first_and_count(~((weight >= 0) & (weight < np.inf)))
+        value = float(weight[row])
+        problem = f"The weight of row {row} is {value!r}; {count} of {len(weight)} weights are negative, missing or infinite."
+        raise WeightError(problem, remedy="Pass finite weights of zero or more.", row=row, value=value, count=count)
+    return weight
+
+
+def weight_beside(sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]) -> tuple[Array, Any | None]:
+    """Read the weights of rows that other arguments, named with their row labels, describe too; give the row labels that all share."""
+    column = column_of(sample_weight, what=WHAT)
+    refuse_lengths(beside[0][0], n_rows, WHAT, len(column))
+    index = refuse_other_index(*beside, (WHAT, column.index))
+    return read_weight(column), index
+
+
+def refuse_weightless_groups(weight: Array, groups: Groups) -> None:
+    """Raise where the rows of a group have no weight between them, which leaves its mean undefined."""
+    totals = np.bincount(groups.codes, weights=weight, minlength=groups.n_groups)
+    rows = np.bincount(groups.codes, minlength=groups.n_groups)
+    empty = np.flatnonzero((totals == 0) & (rows > 0))
+    if len(empty):
+        name, count = plain_value(groups.names[empty[0]]), int(rows[empty[0]])
+        remedy = "Give at least one of its rows a positive weight, or drop the group."
+        raise WeightError(f"The weights of all {count} rows of group {name!r} are zero.", remedy=remedy, group=name, count=count)
+    refuse_weightless_table(weight)
+
+
+def refuse_weightless_table(weight: Array) -> None:
+    """Raise where the weights of all rows add up to zero or to infinity, which leaves every mean undefined."""
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if total == 0:
+        problem = f"The weights of all {len(weight)} rows are zero."
+        raise WeightError(problem, remedy="Give at least one row a positive weight.", count=len(weight), total=total)
+    if not np.isfinite(total):
+        raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", total=total)
+
+
+def read_continuous(column: Column, *, what: str, missing: str) -> tuple[Array, Vocabulary]:
+    """Give the codes of a numeric column and its distinct values, as float64.
+
+    Parameters
+    ----------
+    column : Column
+    what : str
+        How the column is called in an error.
+    missing : str
+        "error", "group" or "exclude"; only the last keeps rows without a value.
+
+    Raises
+    ------
+    InputError
+        A value is not a number, or infinite.
+    MissingValueError, ParameterError
+        A row has no value.
+
+    Examples
+    --------
+    >>> codes, vocabulary = read_continuous(Column([39, 50, 39], "list"), what="age", missing="error")
+    >>> codes, vocabulary.values
+    (array([0, 1, 0], dtype=uint8), array([39., 50.]))
+    """
+    gaps = column.missing()
+    row, count = first_and_count(gaps)
+    if missing == "error":
+        refuse_missing(gaps, what, "Drop or fill these rows.")
+    elif missing == "group" and count:
+        raise ParameterError(
+            f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row}), "
+            "and missing='group' has no group for them: the attribute is continuous.",
+            remedy="Pass missing='exclude', or drop these rows.",
+            parameter="missing",
+            column=what,
+            row=row,
+            count=count,
+        )
+    refuse_all_missing(gaps, what)
+    return _encode_numbers(column, gaps, what=what, has_missing=count > 0)
+
+
+def read_known_continuous(column: Column, *, what: str, has_missing: bool) -> tuple[Array, Vocabulary]:
+    """Give codes and distinct values of new rows, whose numbers may be new too; missing ones only where there were some."""
+    gaps = column.missing()
+    if not has_missing:
+        refuse_missing(gaps, what, "Drop or fill these rows.")
+    return _encode_numbers(column, gaps, what=what, has_missing=has_missing)
+
+
+def _encode_numbers(column: Column, gaps: Array, *, what: str, has_missing: bool) -> tuple[Array, Vocabulary]:
+    """Give codes and distinct values of the rows that have one; the others get the last code."""
+
+    def error(row: int, value: Any) -> InputError:
+        problem = f"In {what}, row {row} holds {value!r}, which is not a number."
+        remedy = "Pass one number per row, or pass the column without Continuous if its values are categories."
+        return InputError(problem, remedy=remedy, column=what, row=row, value=value)
+
+    numbers = numbers_of(column, error, booleans=False).astype(np.float64)
+    row, count = first_and_count(np.isinf(numbers))
+    if count:
+        value = float(numbers[row])
+        problem = f"In {what}, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
+        remedy = "Correct or drop these rows; a continuous attribute is finite."
+        raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
+    there = numbers[~gaps] if has_missing else numbers
+    codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
+    if has_missing:
+        codes = with_missing(codes, gaps, len(values))
+    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
+
+
+def read_costs(costs: Any, names: list[Any]) -> Floats:
+    """Check a table of costs, and put it into the order of the classes.
+
+    Raises
+    ------
+    ParameterError
+        Not a square table of the classes with 0 on the diagonal and finite costs above 0 beside it.
+
+    Examples
+    --------
+    >>> read_costs([[0, 1], [2, 0]], ["a", "b"]).tolist()
+    [[0.0, 1.0], [2.0, 0.0]]
+    """
+    n_classes = len(names)
+    remedy = f"Pass a {n_classes} x {n_classes} table of what it costs to turn the class of a row into that of a column; 1 is usual."
+    costs = _in_order(costs, names)
+    try:
+        table = np.array(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
+    if table.shape != (n_classes, n_classes):
+        raise ParameterError(f"costs has shape {table.shape}, but there are {n_classes} classes.", remedy=remedy, shape=table.shape)
+    diagonal = np.eye(n_classes, dtype=bool)
+    wrong = np.argwhere(np.where(diagonal, table != 0, ~(np.isfinite(table) & (table > 0))))
+    if len(wrong):
+        old, new = (int(place) for place in wrong[0])
+        problem = f"It costs {table[old, new]} to turn class {names[old]!r} into class {names[new]!r}."
+        remedy = "Keeping a label costs 0, and every change a finite amount above 0."
+        raise ParameterError(problem, remedy=remedy, old=names[old], new=names[new], cost=float(table[old, new]))
+    return frozen(table)
+
+
+def _in_order(costs: Any, names: list[Any]) -> Any:
+    """Put a table with class names of its own into the order of the classes; without names it is taken as it comes."""
+    if not all(hasattr(costs, part) for part in ("index", "columns", "loc")):
+        return costs
+    rows, columns = costs.index.tolist(), costs.columns.tolist()
+    if rows == columns == list(range(len(rows))) and names != rows:
+        return costs
+    for side, found in (("rows", rows), ("columns", columns)):
+        if len(found) != len(names) or set(found) != set(names):
+            problem = f"The {side} of costs are called {listed(found)}, which are not the classes."
+            raise ParameterError(problem, remedy=f"Name every class once: {listed(names)}.", found=found, classes=names)
+    return costs.loc[names, names]

@@ -1,0 +1,385 @@
+"""Single values and columns of Python objects: their types, which are missing, how they are stored and written.
+
+Values are compared within one type only: ``1``, ``1.0`` and ``True`` are equal to Python and never the same class here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from itertools import chain
+from numbers import Complex, Integral, Real
+from typing import Any
+
+import numpy as np
+
+from r2b._data.arrays import BLOCK_ROWS, Array, first_and_count, plain_value, smallest_unsigned
+from r2b.errors import FileFormatError, InputError, MissingValueError, MixedTypeError
+
+MISSING = "missing"
+
+
+_FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((str,), "str"),
+    ((bytes,), "bytes"),
+    ((bool, np.bool_), "bool"),
+    ((np.timedelta64, datetime.timedelta), "timedelta"),  # before the integers: NumPy derives timedelta64 from them
+    ((Integral,), "int"),
+    ((Real,), "float"),
+    ((Complex,), "complex"),
+    ((np.datetime64, datetime.datetime), "datetime"),
+    ((datetime.date,), "date"),
+)
+ALWAYS_THERE = {"str", "bool", "int", "bytes", "date"}  # families without a value that stands for "not known"
+
+
+def family_of(kind: type) -> str:
+    """Name the family of values that a Python type belongs to: ``np.str_`` and ``str`` are one, ``bool`` and ``int`` are two.
+
+    Examples
+    --------
+    >>> family_of(np.str_), family_of(bool), family_of(np.int8), family_of(type(None))
+    ('str', 'bool', 'int', 'missing')
+    """
+    if kind is type(None) or kind.__name__ in ("NAType", "NaTType"):
+        return MISSING
+    return next((name for kinds, name in _FAMILIES if issubclass(kind, kinds)), kind.__name__)
+
+
+_WORDS = {"str": "text", "int": "number", "float": "number", "bool": "true/false", "datetime": "date", "date": "date"}
+
+
+def type_word(value: Any) -> str:
+    """Say of what type a value is, in a word for errors: text, number, true/false, date, or the name of the type.
+
+    Examples
+    --------
+    >>> type_word("0"), type_word(0), type_word(0.0), type_word(np.True_), type_word(b"0")
+    ('text', 'number', 'number', 'true/false', 'bytes')
+    """
+    family = family_of(type(value))
+    return _WORDS.get(family, family)
+
+
+def is_missing(value: Any) -> bool:
+    """Say whether a single value stands for "not known": None, NaN, NaT or pandas.NA.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(0)
+    (True, True, False, False)
+    """
+    if family_of(type(value)) == MISSING:
+        return True
+    # Only these know a value that differs from itself; an array in a cell would answer the question with an array.
+    if isinstance(value, (float, np.floating, np.datetime64, np.timedelta64)):
+        return bool(value != value)
+    return isinstance(value, Decimal) and value.is_nan()
+
+
+_FILL = 'Drop these rows, or fill them with a category of your own such as "unknown".'
+
+
+def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
+    """Raise where rows have no value."""
+    row, count = first_and_count(mask)
+    if count:
+        rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
+        problem = f"In {what}, {rows} no value; the first is row {row}."
+        raise MissingValueError(problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask))
+
+
+def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, list[Any], str]:
+    """Give codes, sorted distinct values and the family of a column of Python objects.
+
+    Parameters
+    ----------
+    values : sequence or ndarray of shape (N,)
+        Python or NumPy scalars; at least one row.
+    what : str
+        How the column is called in an error.
+
+    Returns
+    -------
+    codes : ndarray of shape (N,)
+    distinct : list
+        Plain Python values, ascending.
+    family : str
+
+    Raises
+    ------
+    MissingValueError, MixedTypeError, InputError
+
+    Examples
+    --------
+    >>> encode_objects(["b", "a", "b"], what="y")
+    (array([1, 0, 1], dtype=uint8), ['a', 'b'], 'str')
+    """
+    family = uniform_family(values, what=what)
+    try:
+        distinct = set().union(*_blocks(values))
+    except TypeError as error:  # lists or dictionaries in the cells
+        raise no_name(what, f"are of type {family}", type=family) from error
+    try:
+        ordered = sorted(distinct)
+    except TypeError:  # values without an order of their own, such as members of an Enum
+        ordered = sorted(distinct, key=str)
+    place = {value: code for code, value in enumerate(ordered)}
+    codes = np.empty(len(values), dtype=smallest_unsigned(len(ordered)))
+    start = 0
+    for block in _blocks(values):
+        codes[start : start + len(block)] = np.fromiter(map(place.__getitem__, block), dtype=codes.dtype, count=len(block))
+        start += len(block)
+    return codes, [value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value for value in ordered], family
+
+
+def no_name(what: str, found: str, **facts: Any) -> InputError:
+    """Build the error for values that cannot name a class or group."""
+    problem = f"The values of {what} {found}, which cannot name a class or group."
+    return InputError(problem, remedy="Pass one plain value per row: text, whole number, true/false or date.", column=what, **facts)
+
+
+def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
+    """Give the one family of values in a column, or raise the error for missing or mixed values."""
+    kinds: set[type] = set()
+    for block in _blocks(values):
+        kinds.update(map(type, block))
+    families = {family_of(kind) for kind in kinds}
+    if families - ALWAYS_THERE:
+        refuse_missing(missing_objects(values), what)
+    if len(families) > 1:
+        raise _mixed_rows(values, what=what)
+    (family,) = families
+    if family == "complex":
+        raise complex_error(what)
+    return family
+
+
+def complex_error(what: str) -> InputError:
+    """Build the error for complex numbers."""
+    return InputError(f"The values of {what} are complex numbers.", remedy="Pass real numbers or class names.", column=what)
+
+
+def _blocks(values: Sequence[Any] | Array) -> Iterator[list[Any]]:
+    for start in range(0, len(values), BLOCK_ROWS):
+        block = values[start : start + BLOCK_ROWS]
+        yield block.tolist() if isinstance(block, np.ndarray) else list(block)
+
+
+def missing_objects(values: Sequence[Any] | Array) -> Array:
+    """Say of every object whether it stands for "not known"."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    doubtful = {kind for kind in set(map(type, values)) if family_of(kind) not in ALWAYS_THERE}
+    if not doubtful:
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter((type(value) in doubtful and is_missing(value) for value in values), dtype=bool, count=len(values))
+
+
+def _mixed_rows(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
+    seen: dict[str, tuple[int, Any]] = {}
+    for row, value in enumerate(chain.from_iterable(_blocks(values))):
+        seen.setdefault(family_of(type(value)), (row, value))
+    (one, (row_one, value_one)), (two, (row_two, value_two)) = list(seen.items())[:2]
+    return mixed_error(what, rows=(row_one, row_two), values=(value_one, value_two), types=(one, two))
+
+
+def mixed_error(what: str, *, rows: tuple[int, int], values: tuple[Any, Any], types: tuple[str, str]) -> MixedTypeError:
+    """Build the error for two rows whose values are of different types."""
+    problem = f"In {what}, row {rows[0]} holds {values[0]!r} ({types[0]}) and row {rows[1]} holds {values[1]!r} ({types[1]})."
+    remedy = "Convert the column to one type, for example with astype(str); a list with [str(value) for value in column]."
+    return MixedTypeError(problem, remedy=remedy, column=what, rows=rows, values=values, types=types)
+
+
+def json_value(value: Any, text: Callable[[str], str] = str) -> Any:
+    """Give a value in the form that strict JSON holds; it has no infinity, so that is the text "inf", which Python and NumPy read back.
+
+    Parameters
+    ----------
+    value : object
+        Mappings, sequences, arrays and dataclasses are gone through; what JSON has no type for is given as text.
+    text : callable
+        How texts and the names of keys are written.
+
+    Examples
+    --------
+    >>> json_value({"a": np.array([1.0, np.inf]), 1: (np.int64(2), np.datetime64("2026-01-01"))})
+    {'a': [1.0, 'inf'], '1': [2, '2026-01-01']}
+    """
+    if isinstance(value, np.generic):
+        value = str(value) if value.dtype.kind in "mM" else value.item()
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
+        return value.tolist()
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [json_value(each, text) for each in value]
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {text(str(key)): json_value(each, text) for key, each in value.items()}
+    return text(str(value))
+
+
+_KINDS = {**dict.fromkeys("iub", "number"), **dict.fromkeys("mM", "time"), "f": "float", "U": "str", "S": "bytes"}
+_PLAIN = ("float", "bytes", "date", "datetime")  # families of objects that are stored as such
+# How values of a type are written to a file, and read from it.
+_STORAGE: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "number": (lambda value: bool(value) if isinstance(value, (bool, np.bool_)) else int(value), lambda value: value),
+    "float": (lambda value: json_value(float(value)), float),
+    "time": (int, int),
+    "str": (str, str),
+    "bytes": (lambda value: value.decode("latin-1"), lambda value: value.encode("latin-1")),
+    "date": (lambda value: value.isoformat(), datetime.date.fromisoformat),
+    "datetime": (lambda value: value.isoformat(), datetime.datetime.fromisoformat),
+}
+
+
+def to_plain(values: Array) -> dict[str, Any]:
+    """Give an array of values as a dictionary with its dtype, the type of its values and the values.
+
+    Examples
+    --------
+    >>> to_plain(np.array(["a", "b"]))
+    {'dtype': '<U1', 'type': 'str', 'values': ['a', 'b']}
+    """
+    if values.dtype.kind in _KINDS:
+        dtype, kind = values.dtype.str, _KINDS[values.dtype.kind]
+        values = values.view(dtype[0] + "i8") if kind == "time" else values
+    else:
+        family = family_of(type(values[0])) if len(values) else "str"
+        # Moments of NumPy in cells, and spans: their typed array is the same vocabulary.
+        if family == "timedelta" or (family == "datetime" and not all(isinstance(value, datetime.date) for value in values)):
+            return to_plain(np.array([np.datetime64(v) if family == "datetime" else np.timedelta64(v) for v in values]))
+        # Objects of a type that JSON does not know are kept as they are written; a vocabulary compares them in that form.
+        dtype, kind = "object", {"int": "number", "bool": "number"}.get(family, family if family in _PLAIN else "str")
+        if kind == "float" and not all(isinstance(value, (float, np.floating)) for value in values):
+            kind = "str"
+    return {"dtype": dtype, "type": kind, "values": [_STORAGE[kind][0](value) for value in values.tolist()]}
+
+
+def from_plain(stored: dict[str, Any]) -> Array:
+    """Restore an array from :func:`to_plain`.
+
+    Raises
+    ------
+    FileFormatError
+        The dictionary has other keys or types than it should.
+
+    Examples
+    --------
+    >>> from_plain({"dtype": "<U1", "type": "str", "values": ["a", "b"]})
+    array(['a', 'b'], dtype='<U1')
+    """
+    with stored_as("values"):
+        dtype, kind, values = np.dtype(stored["dtype"]), stored["type"], [_STORAGE[stored["type"]][1](value) for value in stored["values"]]
+        if kind == "time":
+            return np.array(values, dtype=dtype.str[0] + "i8").view(dtype)
+        array = np.empty(len(values), dtype=dtype)
+        array[:] = values
+        return array
+
+
+@contextmanager
+def stored_as(what: str) -> Iterator[None]:
+    """Turn the errors of Python about what is stored in a file into one about the file."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        problem = f"The stored {what} cannot be read: {type(error).__name__} ({error})."
+        raise FileFormatError(problem, remedy="Save the object again with this release.") from error
+
+
+def listed(values: Iterable[Any]) -> str:
+    """List values in an error, of many the first ten.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(range(12))
+    ("'a', 'b'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
+    """
+    shown = [repr(plain_value(value)) for value in values]
+    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
+
+
+def key_of(value: Any) -> object:
+    """Give what two values must share to be the same class: ``1`` and ``1.0`` do, ``1`` and ``True`` do not.
+
+    Examples
+    --------
+    >>> key_of(np.int8(1)) == key_of(1.0), key_of(1) == key_of(True), key_of(np.str_("a")) == key_of("a")
+    (True, False, True)
+    """
+    family = family_of(type(value))
+    if family in ("int", "float"):
+        return "number", value.item() if isinstance(value, np.generic) else value
+    if family in ("datetime", "date"):
+        if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        moment = np.datetime64(value)
+        micro = moment.astype("M8[us]")  # equal moments of different units hash differently in some versions of NumPy
+        return "time", int(micro.astype(np.int64)), str(moment) if micro != moment else ""
+    if family == "timedelta":
+        return family, np.timedelta64(value)
+    if family in ("bool", "bytes"):
+        return family, bool(value) if family == "bool" else value
+    # Whatever else a library keeps in its cells, such as intervals, is known by how it is written: that survives a file.
+    return "str", str(value)
+
+
+_LONGEST = 200  # characters; the crossing of many attributes has room, a document that slipped into a cell does not
+
+
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # characters that turn the direction of the text after them
+
+
+_ISOLATE, _END = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
+
+
+def directions_shown(text: str) -> str:
+    r"""Show characters that turn the direction of text instead of obeying them: "-18" after one of them would read "81-".
+
+    Examples
+    --------
+    >>> directions_shown("a\u202eb")
+    'a\\u202eb'
+    """
+    return _DIRECTION.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def directions_kept(text: str) -> str:
+    r"""Do the same for a whole text; isolates that are closed, in which names are put on purpose, stay as they are.
+
+    Examples
+    --------
+    >>> directions_kept("\u2068a\u2069 b") == "\u2068a\u2069 b", directions_kept("\u202e")
+    (True, '\\u202e')
+    """
+    if not _DIRECTION.search(text):
+        return text
+    parts = text.split(_ISOLATE)
+    closed = _END not in parts[0] and all(part.count(_END) == 1 for part in parts[1:])
+    if not closed:
+        return directions_shown(text)
+    return "".join(each if each in (_ISOLATE, _END) else directions_shown(each) for each in re.split(f"([{_ISOLATE}{_END}])", text))
+
+
+def written(name: object) -> str:
+    r"""Write a name on one line: what cannot be printed is escaped, and the middle of a very long name left out.
+
+    Examples
+    --------
+    >>> written("Prof-school"), written("two\nlines"), len(written("x" * 5000))
+    ('Prof-school', 'two\\nlines', 200)
+    """
+    text = str(plain_value(name))
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    half = (_LONGEST - 3) // 2
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3 - half]}...{text[-half:]}"
