@@ -171,7 +171,7 @@ def test_the_app_says_it():
 
     y, people = Y, few("?", "x")
     facts = facts_of(r2b.audit(y, sensitive_features=people), r2b.debias(y, sensitive_features=people, epsilon=0.5))
-    page = render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts))
+    page = render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts["audit"]))
     assert "which is taken as a value like any other" in page and "fewer than 10 rows" in page
 
 

@@ -129,10 +129,10 @@ def test_a_click_on_a_column_sorts_the_table_both_ways(chromium: browser.Browser
 def test_the_cursor_follows_keys_and_mouse(chromium: browser.Browser, page_of_adult: Path, adult: dict[str, Any]) -> None:
     page = chromium.open(page_of_adult.as_uri())
     points = adult["cost"]["points"]
-    assert page.evaluate("document.getElementById('said').textContent").startswith("Epsilon 0.0100")
+    assert page.evaluate("document.getElementById('caption').textContent").startswith("Epsilon 0.0100")
     page.evaluate("document.getElementById('epsilon').focus()")
     page.press("End")
-    assert page.evaluate("document.getElementById('said').textContent").startswith(f"Epsilon {points[-1]['epsilon']:.4f}: 0")
+    assert page.evaluate("document.getElementById('caption').textContent").startswith(f"Epsilon {points[-1]['epsilon']:.4f}: 0")
     page.press("Home")
     assert page.evaluate("document.getElementById('epsilon').getAttribute('aria-valuetext')").startswith("Epsilon 0.0000")
     page.hover("svg.frontier")

@@ -125,7 +125,7 @@ def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, 
     return {
         "title": words.title(facts),
         "found": " ".join(words.summary(facts)[:-1]),
-        "audit": render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts)),
+        "audit": render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts["audit"])),
     }
 
 

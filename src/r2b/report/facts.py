@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import effective_size
 from r2b.report.flows import flows_of
-from r2b.report.limits import limits_of
+from r2b.report.words import limits_of
 
 Floats = NDArray[np.float64]
 
@@ -92,11 +92,12 @@ def gather(
     >>> facts["format"], facts["data"]["rows"], round(facts["change"]["parity_before"], 3), facts["certificate"]["holds"]
     ('r2b-report', 6, 0.667, True)
     """
-    name = label_name or _name_of(y)
+    name = getattr(y, "name", None)
+    label_name = label_name or (name if isinstance(name, str) else None)
     if options.get("normalize"):
         y = _normalized(y)
     data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-    job = task_of(y, {**data, "epsilon": epsilon, **options})
+    task = task_of(y, {**data, "epsilon": epsilon, **options})
     chosen = options.get("families", "both")
     found = audit(
         y,
@@ -111,11 +112,11 @@ def gather(
     )
     draws = {"random_state": random_state, "frontier_points": frontier_points}
     asked = {"epsilon": epsilon, **options}
-    return gathered(job, found, label_name=name, command=command, options=asked, draws=draws, leaving=leaving)
+    return gathered(task, found, label_name=label_name, command=command, options=asked, draws=draws, leaving=leaving)
 
 
 def gathered(
-    job: MemoryTask,
+    task: MemoryTask,
     found: Audit,
     *,
     label_name: str | None,
@@ -124,16 +125,16 @@ def gathered(
     draws: Mapping[str, Any],
     leaving: Leaving | None = None,
 ) -> dict[str, Any]:
-    """Solve a job that is open and ask what that costs, for an audit of the same rows.
+    """Solve a task that is open and ask what that costs, for an audit of the same rows.
 
     Parameters
     ----------
-    job : MemoryTask
+    task : MemoryTask
         Its rows may each stand for several.
     found : Audit
     label_name, command : str or None
     options : mapping
-        As the job was asked, ``epsilon`` among them.
+        As the task was asked, ``epsilon`` among them.
     draws : mapping
         ``random_state`` and, where it is not 25, ``frontier_points``.
     leaving : tuple (str, Realised), optional
@@ -144,15 +145,15 @@ def gathered(
     dict
         As :func:`gather` gives it.
     """
-    fair = job.solve(stacklevel=4)
+    fair = task.solve(stacklevel=4)
     path = None
     frontier_points = draws.get("frontier_points", 25)
     if not isinstance(frontier_points, int) or isinstance(frontier_points, bool) or frontier_points < 0:
         remedy = "Pass how many epsilons to solve for, such as 25, or 0 to leave the cost out."
         raise ParameterError(f"frontier_points is {frontier_points!r}.", remedy=remedy, frontier_points=frontier_points)
     if frontier_points:
-        epsilons = _path(fair_as_they_are(job), int(frontier_points), _chosen(fair.certificate))
-        path = Frontier(tuple(solved_along(job, epsilons)), epsilons)
+        epsilons = _path(fair_as_they_are(task), int(frontier_points), _chosen(fair.certificate))
+        path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
     settings = {"epsilon": options["epsilon"], **{option: options[option] for option in _ECHOED if option in options}}
     settings["random_state"] = draws["random_state"]
     return facts_of(found, fair, path, label_name=label_name, command=command, settings=settings, leaving=leaving)
@@ -204,30 +205,38 @@ def facts_of(
 
     fair.largest_changes(0)  # refuses an object without rows
     assert fair.dataset is not None
-    data, proof = _data(fair.dataset), fair.certificate
-    facts: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "package": __version__,
-        "label": label_name or "label",
-        "command": command,
-        "settings": json_value(dict(settings or {})),
-        "data": data,
-        "headline": _headline(found, proof),
-        "audit": found.to_json(),
-        "change": _change(fair),
-        "cost": _cost(fair, path, found),
-        "certificate": {**json_value(proof.to_json()), "holds": proof.holds},
-        "leaving": None if leaving is None else {"form": leaving[0], **json_value(leaving[1].to_json())},
-    }
-    facts["doubts"] = [json_value(asdict(doubt)) for doubt in doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist())]
+    facts: dict[str, Any] = json_value(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "package": __version__,
+            "label": label_name or "label",
+            "command": command,
+            "settings": settings or {},
+            "data": _data(fair.dataset),
+            "headline": _headline(found, fair.certificate),
+            "audit": found.to_json(),
+            "change": _change(fair),
+            "cost": None if path is None else _cost(fair, path, found),
+            "certificate": {**fair.certificate.to_json(), "holds": fair.certificate.holds},
+            "leaving": None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
+            "doubts": doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist()),
+        }
+    )
     facts["limits"] = limits_of(facts)
     return facts
 
 
-def _name_of(y: Any) -> str | None:
-    name = getattr(y, "name", None)
-    return name if isinstance(name, str) and name else None
+def to_json(facts: dict[str, Any]) -> str:
+    """Write the facts as strict JSON, in a fixed order, with a newline at the end.
+
+    Examples
+    --------
+    >>> facts = gather(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0, n_permutations=0)
+    >>> to_json(facts).splitlines()[1:3]
+    ['  "format": "r2b-report",', '  "version": 1,']
+    """
+    return json.dumps(facts, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def _normalized(y: Any) -> Any:
@@ -240,20 +249,15 @@ def _normalized(y: Any) -> Any:
 
 def _data(dataset: Dataset) -> dict[str, Any]:
     labels, groups, weight = dataset.labels, dataset.groups, dataset.weight
-    counts = None if labels.is_soft else class_weights(dataset, ignore_weight=True).sum(axis=0).astype(int).tolist()
+    counts = None if labels.is_soft else class_weights(dataset, ignore_weight=True).sum(axis=0).astype(int)
     attributes = [
-        {
-            "name": name,
-            "kind": groups.kinds[j],
-            "role": "sensitive" if j < groups.n_sensitive else "control",
-            "values": len(groups.vocabularies[j].values),
-        }
-        for j, name in enumerate(groups.columns)
+        {"name": name, "kind": kind, "role": "sensitive" if j < groups.n_sensitive else "control", "values": len(vocabulary.values)}
+        for j, (name, kind, vocabulary) in enumerate(zip(groups.columns, groups.kinds, groups.vocabularies, strict=True))
     ]
     return {
         "rows": dataset.size,
         "label_kind": "probabilities" if labels.is_soft else "classes",
-        "classes": [json_value(name) for name in labels.vocabulary.values],
+        "classes": labels.vocabulary.values,
         "class_rows": counts,
         "attributes": attributes,
         "cells": dataset.n_groups,
@@ -261,39 +265,38 @@ def _data(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _weights(weight: Floats, repeats: NDArray[Any] | None) -> dict[str, float]:
+def _weights(weight: Floats, repeats: NDArray[Any] | None) -> dict[str, Any]:
     """Describe the weights of rows; those that were counted together weigh the same."""
     each = weight if repeats is None else weight / repeats
     effective = effective_size(weight) if repeats is None else float(weight.sum()) ** 2 / float(weight @ each)
-    return {"total": float(weight.sum()), "smallest": float(each.min()), "largest": float(each.max()), "effective_rows": float(effective)}
+    return {"total": weight.sum(), "smallest": each.min(), "largest": each.max(), "effective_rows": effective}
 
 
 def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
-    """Tell the worst difference of the audit, or the largest where none is beyond chance, and what becomes of its family."""
-    told = found.worst or found.largest
-    if told is None:
+    """Give the worst difference of the audit, or the largest where none is beyond chance, and what becomes of its family."""
+    worst = found.worst or found.largest
+    if worst is None:
         return None
-    family = next(family for family in found.families if family.name == told.family)
-    after = [float(each.measure.max()) for each in proof.families if each.name == family.name and each.bound == "range"]
-    # The interval is that of the largest difference, and of no other.
-    interval = family.interval if told == family.largest else None
+    family = next(family for family in found.families if family.name == worst.family)
+    after = [each.measure.max() for each in proof.families if each.name == family.name and each.bound == "range"]
     return {
-        "family": told.family,
-        "class": json_value(told.class_name),
-        "groups": list(told.groups),
-        "means": list(told.means),
-        "rows": list(told.rows),
-        "difference": told.value,
-        "interval": None if interval is None else [interval.low, interval.high],
+        "family": worst.family,
+        "class": worst.class_name,
+        "groups": worst.groups,
+        "means": worst.means,
+        "rows": worst.rows,
+        "difference": worst.value,
+        # The interval is that of the largest difference, and of no other.
+        "interval": None if family.interval is None or worst != family.largest else tuple(family.interval),
         "level": found.level,
-        "chance": None if told.level is None else {"quantile": told.level},
-        "verdict": "not tested" if told.level is None else "beyond chance" if told.beyond_chance else "within chance",
+        "chance": None if worst.level is None else {"quantile": worst.level},
+        "verdict": "not tested" if worst.level is None else "beyond chance" if worst.beyond_chance else "within chance",
         "after": after[0] if after else None,
     }
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:
-    proof, means = fair.certificate, mean_changes(fair, _LISTED)
+    proof, categories = fair.certificate, only_categories(fair)
     return {
         "status": fair.status.value,
         "advice": fair.status.advice,
@@ -305,45 +308,28 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "distance": proof.distance,
         "expected_changes": proof.expected_changes,
         "left_out": fair.families.left_out,
-        "groups": [json_value(name) for name in fair.groups],
-        "share": json_value(fair.families.share),
+        "groups": fair.groups,
+        "share": fair.families.share,
         **flows_of(fair),
-        "largest": [
-            {"group": json_value(c.group), "old": json_value(c.old), "new": json_value(c.new), "weight": c.weight, "share": c.share}
-            for c in (fair.largest_changes(_LISTED) if only_categories(fair) else [])
-        ],
-        "means": []
-        if only_categories(fair)
-        else [{**asdict(c), "group": json_value(c.group), "label": json_value(c.label)} for c in means],
+        "largest": fair.largest_changes(_LISTED) if categories else [],
+        "means": [] if categories else mean_changes(fair, _LISTED),
         "means_of": means_of(fair),
         "costliest": [
-            {"family": c.family, "group": json_value(c.group), "class": json_value(c.label), "price": c.price, "rate": c.rate}
+            {"family": c.family, "group": c.group, "class": c.label, "price": c.price, "rate": c.rate}
             for c in fair.costliest_constraints(_LISTED)
         ],
     }
 
 
-def _cost(fair: FairLabels, path: Frontier | None, found: Audit) -> dict[str, Any] | None:
-    if path is None:
-        return None
+def _cost(fair: FairLabels, path: Frontier, found: Audit) -> dict[str, Any]:
     members = fair.certificate.families
     # One bound on differences: what chance shows can be marked on the same axis.
     alone = members[0].name if len(members) == 1 and members[0].bound == "range" else None
-    chance = next((family.chance for family in found.families if family.name == alone), None)
+    measures = ("epsilon", "parity", "distance", "expected_changes", "relative_gap")
     return {
-        "points": [
-            {
-                "epsilon": point.epsilon,
-                "parity": point.parity,
-                "distance": point.distance,
-                "expected_changes": point.expected_changes,
-                "relative_gap": point.relative_gap,
-                "proven": point.solved,
-            }
-            for point in path
-        ],
+        "points": [{**{name: getattr(point, name) for name in measures}, "proven": point.solved} for point in path],
         "chosen": _chosen(fair.certificate),
-        "chance": None if chance is None else chance.quantile,
+        "chance": next((family.chance.quantile for family in found.families if family.chance and family.name == alone), None),
         "bounds": sorted({family.bound for family in members}),
     }
 

@@ -39,10 +39,10 @@ def flows_of(fair: FairLabels) -> dict[str, Any]:
         return {"flows": [], "flows_note": f"There are too many cells ({data.n_groups:,}) to list where labels go."}
     weights = class_weights(data)
     flow = fair.channel * weights[:, :, None]
-    entries = [_entry("", "all rows", flow.sum(axis=0))] if _no_groups(fair) else []
-    for member, counting in zip(fair.families.members, fair.families.counting, strict=True):
-        if isinstance(member.bound, MomentBound):
-            continue
+    counted = zip(fair.families.members, fair.families.counting, strict=True)
+    of_groups = [(member, counting) for member, counting in counted if not isinstance(member.bound, MomentBound)]
+    entries = [] if of_groups else [_entry("", "all rows", flow.sum(axis=0))]
+    for member, counting in of_groups:
         by_group = flow if fair.families.by_cell else np.tensordot(counting.design(data.groups).T, flow, axes=1)
         for name, table in zip(fair.groups[member.groups], by_group, strict=True):
             entries.append(_entry(member.name, str(plain_value(name)), table))
@@ -52,40 +52,33 @@ def flows_of(fair: FairLabels) -> dict[str, Any]:
     return {"flows": entries[:MOST_GROUPS], "flows_note": note}
 
 
-def _no_groups(fair: FairLabels) -> bool:
-    return all(isinstance(member.bound, MomentBound) for member in fair.families.members)
-
-
 def _entry(family: str, group: str, table: Floats) -> dict[str, Any]:
     moved = table.copy()
     np.fill_diagonal(moved, 0.0)
     order = np.argsort(-moved, axis=None, kind="stable")
     # What is a rounding error of the group's weight is no move.
     there = order[moved.ravel()[order] > 1e-12 * max(float(table.sum()), 1e-300)]
-    places = [np.unravel_index(place, table.shape) for place in there[:MOST_MOVES]]
-    listed = [[int(old), int(new), float(moved[old, new])] for old, new in places]
-    total = float(moved.sum())
+    listed = [(old, new, moved[old, new]) for old, new in zip(*np.unravel_index(there[:MOST_MOVES], table.shape), strict=True)]
     return {
         "family": family,
         "group": group,
         "weight": float(table.sum()),
-        "changed": total if len(there) else 0.0,
-        "before": table.sum(axis=1).tolist(),
-        "after": table.sum(axis=0).tolist(),
+        "changed": float(moved.sum()) if len(there) else 0.0,
+        "before": table.sum(axis=1),
+        "after": table.sum(axis=0),
         "moves": listed,
         "moves_left_out": len(there) - len(listed),
         "summary": _summary(moved) if len(there) else [],
     }
 
 
-def _summary(moved: Floats) -> list[list[float]]:
+def _summary(moved: Floats) -> list[tuple[Any, ...]]:
     olds, news = _most(moved.sum(axis=1)), _most(moved.sum(axis=0))
     joined = np.zeros((len(olds) + 1, len(news) + 1))
     of_old, of_new = (np.full(len(moved), len(named)) for named in (olds, news))
     of_old[olds], of_new[news] = np.arange(len(olds)), np.arange(len(news))
     np.add.at(joined, (of_old[:, None], of_new[None, :]), moved)
-    places = [(i, j) for i in range(len(olds) + 1) for j in range(len(news) + 1) if joined[i, j] > 1e-9 * moved.sum()]
-    return [[int([*olds, -1][i]), int([*news, -1][j]), float(joined[i, j])] for i, j in places]
+    return [([*olds, -1][i], [*news, -1][j], joined[i, j]) for i, j in np.argwhere(joined > 1e-9 * moved.sum())]
 
 
 def _most(totals: Floats) -> NDArray[np.int64]:
@@ -95,8 +88,9 @@ def _most(totals: Floats) -> NDArray[np.int64]:
 
 
 def _of_means(fair: FairLabels) -> list[dict[str, Any]]:
-    proof, total = fair.certificate, 1.0 if fair.dataset is None else _total(fair)
-    entries = []
+    proof, data, entries = fair.certificate, fair.dataset, []
+    assert data is not None
+    total = float(data.size if data.weight is None else data.weight.sum())
     for member in fair.families.members:
         if isinstance(member.bound, MomentBound):
             continue
@@ -109,16 +103,11 @@ def _of_means(fair: FairLabels) -> list[dict[str, Any]]:
                     "group": str(plain_value(fair.groups[place])),
                     "weight": weight,
                     "changed": float(np.abs(after - before).sum() / 2),
-                    "before": before.tolist(),
-                    "after": after.tolist(),
+                    "before": before,
+                    "after": after,
                     "moves": None,
                     "moves_left_out": 0,
                     "summary": None,
                 }
             )
     return sorted(entries, key=lambda entry: -entry["changed"])[:MOST_GROUPS]
-
-
-def _total(fair: FairLabels) -> float:
-    assert fair.dataset is not None
-    return float(fair.dataset.size if fair.dataset.weight is None else fair.dataset.weight.sum())

@@ -52,7 +52,7 @@ def to_html(facts: dict[str, Any]) -> str:
             more_families=max(0, len(facts["audit"]["families"]) - views.TOP_FAMILIES),
             flows=views.flows(facts),
             cost=views.cost(facts),
-            evidence=views.evidence(facts),
+            evidence=views.evidence(facts["audit"]),
             certificate=words.certificate(facts),
             style=source("report.css"),
             script=script,

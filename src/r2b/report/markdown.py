@@ -122,7 +122,7 @@ def _cost(facts: dict[str, Any]) -> list[str]:
 
 def _sure(facts: dict[str, Any]) -> list[str]:
     rows = []
-    for each in views.evidence(facts):
+    for each in views.evidence(facts["audit"]):
         interval = (
             f"{words.number(100 * each['interval'][0])} to {words.number(100 * each['interval'][1])}" if each["interval"] else "not drawn"
         )

@@ -65,20 +65,8 @@ def audit_html(found: Audit) -> str:
     True
     """
     facts = found.to_json()
-    measured = [(family["name"], family["parity"], family) for family in facts["families"]]
-    measured += [(each["name"], each["explained"], each) for each in facts["continuous"]]
-    end = svg.scale_end(max((views.reach(value, each) for _, value, each in measured), default=0.0))
-    listed = []
-    for name, value, each in measured[:_SHOWN]:
-        interval = [each["interval"]["low"], each["interval"]["high"]] if each["interval"] else None
-        chance, shown = each["chance"], words.family_name(name)
-        picture = svg.strip(
-            value, end, interval=interval, chance=chance["quantile"] if chance else None, name=f"{shown}: {words.points(value)}"
-        )
-        entry = {"name": shown, "value": value, "interval": interval, "chance": chance, "svg": picture, "largest": each.get("largest")}
-        entry |= {"to_overall": each.get("to_overall"), "ratio": each.get("ratio")}
-        listed.append({**entry, "groups": len(each.get("groups", [])), "class": each.get("class_name"), "left_out": each["left_out"]})
-    return _rendered("audit", found=facts, listed=listed, more=len(measured) - len(listed))
+    listed = views.evidence(facts)[:_SHOWN]
+    return _rendered("audit", found=facts, listed=listed, more=len(found.families) + len(found.continuous) - len(listed))
 
 
 def frontier_html(path: Frontier) -> str:

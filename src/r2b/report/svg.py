@@ -93,43 +93,18 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
     moves: list[Move] = [(int(old), int(new), float(weight)) for old, new, weight in entry["summary"]]
     left, right = _side(moves, 0), _side(moves, 1)
     names = {k: _OTHERS if k < 0 else directions_shown(str(classes[k])) for k in (*left, *right)}
-    total, tall = sum(weight for _, _, weight in moves), 180.0
-    height = max(sum(_slots(side, total, tall)) for side in (left, right)) + 12.0
-    olds, news = _stacked(left, total, height, tall), _stacked(right, total, height, tall)
+    scale = 180.0 / sum(weight for _, _, weight in moves)
+    height = max(sum(_slot(scale * weight) for weight in side.values()) for side in (left, right)) + 12.0
+    olds, news = _stacked(left, scale, height), _stacked(right, scale, height)
     fade = f"fade{number_of}"
     stops = Markup("").join([tag("stop", offset=0, class_="from"), tag("stop", offset=1, class_="to")])
     body = [tag("defs", tag("linearGradient", stops, id=fade))]
-    body += _ribbons(moves, left, right, dict(olds), dict(news), tall / total, names, f"url(#{fade})")
-    body += _nodes(left, names, olds, tall / total, (134, 128), "end", MINUS) + _nodes(
-        right, names, news, tall / total, (260, 272), "start", "+"
-    )
+    body += _ribbons(moves, dict(olds), dict(news), scale, names, f"url(#{fade})")
+    body += _nodes(left, names, olds, scale, (134, 128), "end", MINUS)
+    body += _nodes(right, names, news, scale, (260, 272), "start", "+")
     who = isolated(entry["group"])
     name = f"Labels of {who} that change: from the class on the left to the class on the right. The table below has the numbers."
     return picture(name, body, viewBox=f"0 0 {_WIDTH} {height:.0f}", class_="flow")
-
-
-def _ribbons(
-    moves: list[Move],
-    left: dict[int, float],
-    right: dict[int, float],
-    olds: dict[int, float],
-    news: dict[int, float],
-    scale: float,
-    names: dict[int, str],
-    fill: str,
-) -> list[Markup]:
-    """Draw the moves; the tops of both sides go down as ribbons leave and arrive."""
-    body = []
-    for old, new, weight in sorted(moves, key=lambda move: (list(left).index(move[0]), list(right).index(move[1]))):
-        thick, (y0, y1) = scale * weight, (olds[old], news[new])
-        olds[old] += thick
-        news[new] += thick
-        if thick >= _THINNEST:
-            there = f"M140 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 260 {y1:.1f}"
-            back = f"V{y1 + thick:.1f}C200 {y1 + thick:.1f} 200 {y0 + thick:.1f} 140 {y0 + thick:.1f}Z"
-            words = f"{isolated(names[old])} to {isolated(names[new])}: {moved(weight)}"
-            body.append(tag("path", tag("title", words), d=there + back, class_="ribbon", fill=fill))
-    return body
 
 
 def _side(moves: list[Move], side: int) -> dict[int, float]:
@@ -141,19 +116,36 @@ def _side(moves: list[Move], side: int) -> dict[int, float]:
     return dict(sorted(totals.items(), key=lambda item: (item[0] < 0, -item[1])))
 
 
-def _stacked(side: dict[int, float], total: float, height: float, tall: float) -> dict[int, float]:
+def _stacked(side: dict[int, float], scale: float, height: float) -> dict[int, float]:
     """Place the classes of one side under each other, with even gaps, no two labels nearer than a line of text."""
-    sizes, slots = [tall * weight / total for weight in side.values()], _slots(side, total, tall)
-    gap = max(0.0, (height - sum(slots)) / (len(slots) + 1))
+    sizes = [scale * weight for weight in side.values()]
+    gap = max(0.0, (height - sum(map(_slot, sizes))) / (len(sizes) + 1))
     places, top = {}, gap
-    for name, size, slot in zip(side, sizes, slots, strict=True):
-        places[name] = top + (slot - size) / 2
-        top += slot + gap
+    for name, size in zip(side, sizes, strict=True):
+        places[name] = top + (_slot(size) - size) / 2
+        top += _slot(size) + gap
     return places
 
 
-def _slots(side: dict[int, float], total: float, tall: float) -> list[float]:
-    return [max(tall * weight / total + 4.0, 19.0) for weight in side.values()]
+def _slot(size: float) -> float:
+    return max(size + 4.0, 19.0)
+
+
+def _ribbons(
+    moves: list[Move], olds: dict[int, float], news: dict[int, float], scale: float, names: dict[int, str], fill: str
+) -> list[Markup]:
+    """Draw the moves; the tops of both sides go down as ribbons leave and arrive."""
+    body, left, right = [], list(olds), list(news)
+    for old, new, weight in sorted(moves, key=lambda move: (left.index(move[0]), right.index(move[1]))):
+        thick, (y0, y1) = scale * weight, (olds[old], news[new])
+        olds[old] += thick
+        news[new] += thick
+        if thick >= _THINNEST:
+            there = f"M140 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 260 {y1:.1f}"
+            back = f"V{y1 + thick:.1f}C200 {y1 + thick:.1f} 200 {y0 + thick:.1f} 140 {y0 + thick:.1f}Z"
+            words = f"{isolated(names[old])} to {isolated(names[new])}: {moved(weight)}"
+            body.append(tag("path", tag("title", words), d=there + back, class_="ribbon", fill=fill))
+    return body
 
 
 def _nodes(
@@ -161,15 +153,13 @@ def _nodes(
 ) -> list[Markup]:
     body = []
     for k, weight in side.items():
-        name, y, size = names[k], places[k], max(1.5, scale * weight)
+        name, y, size, much = names[k], places[k], max(1.5, scale * weight), moved(weight)
         body.append(tag("rect", x=at[0], y=y, width=6, height=size, class_="loses" if sign == MINUS else "gains"))
         # The end of a long name is kept: names of classes often differ only there.
-        shown = name if len(name) <= 14 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-6:]}"
-        much = moved(weight)
-        full = tag("title", name) if shown != name else Markup("")
-        label = Markup("{} {}").format(
-            full + escape(isolated(shown)), tag("tspan", much if much.startswith("<") else sign + much, class_="much")
-        )
+        short = name if len(name) <= 14 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-6:]}"
+        full = tag("title", name) if short != name else Markup("")
+        amount = tag("tspan", much if much.startswith("<") else sign + much, class_="much")
+        label = Markup("{} {}").format(full + escape(isolated(short)), amount)
         body.append(tag("text", label, x=at[1], y=y + size / 2 + 4, text_anchor=anchor))
     return body
 

@@ -139,59 +139,42 @@ def cost(facts: dict[str, Any]) -> dict[str, Any] | None:
         return None
     bound = asked["bounds"][0] if len(asked["bounds"]) == 1 else None
     axis = {"range": "largest difference accepted, in points"}.get(bound or "", "epsilon accepted, times 100")
-    places = svg.frontier_places(asked)
-    said = [_said(point) for point in asked["points"]]
-    start = _nearest([point["epsilon"] for point in asked["points"]], asked["chosen"])
+    places, epsilons = svg.frontier_places(asked), [point["epsilon"] for point in asked["points"]]
+    captions = [_format_point(point) for point in asked["points"]]
     return {
         "svg": svg.frontier(asked, facts["change"]["expected_changes"], axis) if len(places) > 1 else None,
         "nothing": len(places) == 1 and asked["points"][0]["expected_changes"] == 0.0,
         "points": asked["points"],
-        "said": said,
-        "start": start,
-        "script": {"places": [[round(x, 1), round(y, 1)] for x, y in places], "said": said},
+        "start": 0 if asked["chosen"] is None else min(range(len(epsilons)), key=lambda place: abs(epsilons[place] - asked["chosen"])),
+        "script": {"places": [[round(x, 1), round(y, 1)] for x, y in places], "captions": captions},
     }
 
 
-def _said(point: dict[str, Any]) -> str:
+def _format_point(point: dict[str, Any]) -> str:
     proven = "proven optimal" if point["proven"] else "not proven optimal"
     changes = f"{words.percent(point['expected_changes'])} of labels change"
     return f"Epsilon {point['epsilon']:.4f}: {changes}, squared distance {point['distance']:.5f} per row, {proven}."
 
 
-def _nearest(epsilons: list[float], chosen: float | None) -> int:
-    return 0 if chosen is None else min(range(len(epsilons)), key=lambda place: abs(epsilons[place] - chosen))
-
-
-def evidence(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give every family and continuous attribute with its interval and what chance shows, on one scale each."""
-    found = facts["audit"]
+def evidence(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give every family and continuous attribute of an audit with its interval and what chance shows, all on one scale."""
+    families = sorted(found["families"], key=lambda family: -family["parity"])[: 2 * TOP_FAMILIES]
+    measured = [("difference", each["parity"], each) for each in families]
+    measured += [("share explained", each["explained"], each) for each in found["continuous"]]
     listed = []
-    for family in sorted(found["families"], key=lambda family: -family["parity"])[: 2 * TOP_FAMILIES]:
-        listed.append(("difference", words.family_name(family["name"]), family["parity"], family))
-    for attribute in found["continuous"]:
-        listed.append(("share explained", words.family_name(attribute["name"]), attribute["explained"], attribute))
-    end = svg.scale_end(max((reach(value, each) for _, _, value, each in listed), default=0.0))
-    return [_evidence(kind, name, value, each, end) for kind, name, value, each in listed]
+    for kind, value, each in measured:
+        interval = [each["interval"]["low"], each["interval"]["high"]] if each["interval"] else None
+        listed.append({**each, "name": words.family_name(each["name"]), "kind": kind, "value": value, "interval": interval})
+    end = svg.scale_end(max((_reach(each) for each in listed), default=0.0))
+    for each in listed:
+        chance, name = each["chance"]["quantile"] if each["chance"] else None, f"{each['name']}: {words.points(each['value'])}"
+        each["svg"] = svg.strip(each["value"], end, interval=each["interval"], chance=chance, name=name)
+    return listed
 
 
-def reach(value: float, each: dict[str, Any]) -> float:
+def _reach(each: dict[str, Any]) -> float:
     """Give how far to the right a measure, its interval and what chance shows go."""
-    interval, chance = each["interval"], each["chance"]
-    return max(value, interval["high"] if interval else 0.0, chance["quantile"] if chance else 0.0)
-
-
-def _evidence(kind: str, name: str, value: float, each: dict[str, Any], end: float) -> dict[str, Any]:
-    interval, chance = each["interval"], each["chance"]
-    ends = [interval["low"], interval["high"]] if interval else None
-    said = f"{name}: {words.points(value)}"
-    return {
-        "kind": kind,
-        "name": name,
-        "value": value,
-        "interval": ends,
-        "chance": chance,
-        "svg": svg.strip(value, end, interval=ends, chance=chance["quantile"] if chance else None, name=said),
-    }
+    return float(max(each["value"], *(each["interval"] or []), each["chance"]["quantile"] if each["chance"] else 0.0))
 
 
 def hero(facts: dict[str, Any]) -> Any:
@@ -200,7 +183,7 @@ def hero(facts: dict[str, Any]) -> Any:
     if found is None:
         return None
     chance = found["chance"]["quantile"] if found["chance"] else None
-    end = svg.scale_end(max(found["difference"], found["interval"][1] if found["interval"] else 0.0, chance or 0.0))
+    end = svg.scale_end(_reach({**found, "value": found["difference"]}))
     name = f"Largest difference {words.points(found['difference'])}" + (f", by chance up to {words.points(chance)}" if chance else "")
     after = None if facts["change"]["unchanged"] else found["after"]
     return svg.strip(found["difference"], end, interval=found["interval"], chance=chance, after=after, name=name, tall=True)

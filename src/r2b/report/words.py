@@ -15,8 +15,11 @@ MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]")
+SHOWN_FAMILIES = 12
+_NOT_PROVEN = "That no labels are closer is not proven."
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
 
+_MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
 BOUNDS = {
     "range": "largest difference between two groups",
     "to_overall": "largest distance of a group from all rows",
@@ -144,18 +147,14 @@ def family_name(name: str) -> str:
 
 def attributes(facts: dict[str, Any]) -> str:
     """List the sensitive attributes, and within what they are compared."""
-    named = {
-        role: [isolated(each["name"] or "one attribute") for each in facts["data"]["attributes"] if each["role"] == role] for role in ROLES
-    }
-    within = f" within {_and(named['control'])}" if named["control"] else ""
-    return f"{_and(named['sensitive'])}{within}"
-
-
-ROLES = ("sensitive", "control")
+    named: dict[str, list[str]] = {"sensitive": [], "control": []}
+    for each in facts["data"]["attributes"]:
+        named[each["role"]].append(isolated(each["name"] or "one attribute"))
+    return _and(named["sensitive"]) + (f" within {_and(named['control'])}" if named["control"] else "")
 
 
 def _and(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def unit(facts: dict[str, Any]) -> str:
@@ -167,7 +166,8 @@ def title(facts: dict[str, Any]) -> str:
     """Say in one line what was found."""
     found = facts["headline"]
     if found is None:
-        return _title_of_continuous(facts)
+        most = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
+        return f"{_attribute(most)} explains {percent(most['explained'])} of who is labelled {quoted(most['class_name'])}"
     if found["difference"] < _NONE:
         return "Labels do not differ between groups"
     most = "up to " if found["difference"] >= facts["audit"]["largest"]["value"] - _NONE else ""  # small groups may be farther apart
@@ -180,10 +180,8 @@ def title(facts: dict[str, Any]) -> str:
     return f"{start}, {far} than chance explains"
 
 
-def _title_of_continuous(facts: dict[str, Any]) -> str:
-    worst = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
-    name = quoted(worst["name"]) if worst["name"] else "The attribute"
-    return f"{name} explains {percent(worst['explained'])} of who is labelled {quoted(worst['class_name'])}"
+def _attribute(each: dict[str, Any]) -> str:
+    return quoted(each["name"]) if each["name"] else "The attribute"
 
 
 def supposed(facts: dict[str, Any]) -> str:
@@ -196,9 +194,7 @@ def supposed(facts: dict[str, Any]) -> str:
 
 def two_tests(facts: dict[str, Any]) -> str:
     """Say what the p-value of a family and the verdict on its groups are about, where they point to different sides of chance."""
-    differ = [
-        isolated(family["name"]) if family["name"] else "the family" for family in facts["audit"]["families"] if family["verdicts_differ"]
-    ]
+    differ = [family_name(family["name"]) for family in facts["audit"]["families"] if family["verdicts_differ"]]
     if not differ:
         return ""
     return (
@@ -215,8 +211,7 @@ def small_groups(facts: dict[str, Any]) -> str:
     family, group, rows = small[0]
     where = f" of {isolated(family)}" if family else ""
     many = f"{len(small):,} groups have" if len(small) > 1 else "1 group has"
-    smallest = f"the smallest, {quoted(group)}{where}, {rows_of(rows)}"
-    return f"{many} fewer than {FEWEST} rows, {smallest}. min_group_size refuses, merges or leaves out such groups."
+    return f"{many} fewer than {FEWEST} rows, the smallest, {quoted(group)}{where}, {rows_of(rows)}. {_MIN_GROUP_SIZE}"
 
 
 def quoted(name: Any) -> str:
@@ -240,14 +235,11 @@ def _found(facts: dict[str, Any]) -> list[str]:
         f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} have the label {quoted(found['class'])}; of {quoted(low)} "
         f"({rows_of(few)}), {percent(less)}."
     )
-    said = f"{shares} {_against_others(facts)}".rstrip()
-    if found["chance"] is None:
-        return [said]
-    chance = (
-        "If the label had nothing to do with the group, two groups of these sizes would differ by chance, by no more than "
-        f"{points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at."
-    )
-    return [said, chance]
+    sentences = [f"{shares} {_against_others(facts)}".rstrip()]
+    if found["chance"] is not None:
+        chance = "If the label had nothing to do with the group, two groups of these sizes would differ by chance, by no more than"
+        sentences.append(f"{chance} {points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at.")
+    return sentences
 
 
 def _against_others(facts: dict[str, Any]) -> str:
@@ -265,8 +257,8 @@ def _against_others(facts: dict[str, Any]) -> str:
 
 
 def _of_continuous(each: dict[str, Any]) -> str:
-    share, name = percent(each["explained"]), quoted(each["name"]) if each["name"] else "The attribute"
-    text = f"{name} explains {share} of the variance of {quoted(each['class_name'])}, the most of any class."
+    explained = f"{percent(each['explained'])} of the variance of {quoted(each['class_name'])}"
+    text = f"{_attribute(each)} explains {explained}, the most of any class."
     if each["chance"] is None:
         return text
     usual, most = percent(each["chance"]["mean"]), percent(each["chance"]["quantile"])
@@ -282,12 +274,10 @@ def _after(facts: dict[str, Any]) -> list[str]:
         to = f"a {BOUNDS['moments']} of {number(change['parity'], 3)}"
     else:
         to = f"a largest difference of {points(change['parity'])}" if found["after"] is None else points(found["after"])
-    proof = (
-        "No labels that do so are closer to these, and that is proven." if change["proven"] else "That no labels are closer is not proven."
-    )
+    proof = "No labels that do so are closer to these, and that is proven." if change["proven"] else _NOT_PROVEN
     # The optimum is that of all bounds together: labels that meet one of them alone may be closer.
     others = " and keeps every other bound that was asked for" if len(facts["certificate"]["families"]) > 1 else ""
-    # Whole labels are not where their probabilities are: who reads the first lines alone is told so there.
+    # Whole labels are not where their probabilities are: who reads the first lines alone must know.
     left = leaving(facts)
     soft, end = ("", "") if left is None else (" as probabilities", f" {left}")
     return [
@@ -325,34 +315,85 @@ def what_next(facts: dict[str, Any]) -> str:
 
 def certificate(facts: dict[str, Any]) -> list[str]:
     """Say what the certificate proves, in words."""
-    proof, change = facts["certificate"], facts["change"]
-    size = max(abs(proof["relative_gap"]), 0.0)
-    left = leaving(facts)
-    said = [] if left is None else [left]
-    for family in proof["families"][:SHOWN_FAMILIES]:
-        said.append(_kept(family))
-    more = len(proof["families"]) - SHOWN_FAMILIES
+    proof, change, left = facts["certificate"], facts["change"], leaving(facts)
+    size, more = abs(proof["relative_gap"]), len(proof["families"]) - SHOWN_FAMILIES
+    sentences = [*([] if left is None else [left]), *(_kept(family) for family in proof["families"][:SHOWN_FAMILIES])]
     if more > 0:
-        said.append(f"And {more:,} more families, all within their bound." if proof["excess"] <= 1e-9 else f"And {more:,} more families.")
-    if change["proven"]:
-        left = f"a relative gap of {tiny(size)}, which is rounding" if size else "no gap"
-        said.append(f"No labels within the bounds are closer: the proof leaves {left}.")
-    else:
-        said.append(f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}")
-    return said
-
-
-SHOWN_FAMILIES = 12
+        sentences.append(f"And {more:,} more families{', all within their bound' if proof['excess'] <= 1e-9 else ''}.")
+    if not change["proven"]:
+        return [*sentences, f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}"]
+    gap = f"a relative gap of {tiny(size)}, which is rounding" if size else "no gap"
+    return [*sentences, f"No labels within the bounds are closer: the proof leaves {gap}."]
 
 
 def _kept(family: dict[str, Any]) -> str:
     # A ratio and a moment are not differences of shares, so they are not in points.
-    scale, unit_of = (1.0, "") if family["bound"] in ("ratio", "moments") else (100.0, " points")
-    before, after = (number(scale * max(family[name]), 1 if scale > 1 else 3) for name in ("measure_before", "measure"))
-    what = f"In {family_name(family['name'])}, the {BOUNDS[family['bound']]}"
+    plain = family["bound"] in ("ratio", "moments")
+
+    def in_its_unit(value: float) -> str:
+        return number(value, 3) if plain else number(100 * value)
+
+    before, after = (in_its_unit(max(family[name])) for name in ("measure_before", "measure"))
+    change = f"In {family_name(family['name'])}, the {BOUNDS[family['bound']]} goes from {before} to {after}{'' if plain else ' points'}"
     finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
     if not finite:
-        return f"{what} goes from {before} to {after}{unit_of}; nothing is asked of it."
-    asked = " to ".join(dict.fromkeys(number(scale * value, 1 if scale > 1 else 3) for value in (finite[0], finite[-1])))
-    free = ", and some classes are free" if "inf" in family["epsilon"] else ""
-    return f"{what} goes from {before} to {after}{unit_of}; epsilon asks for at most {asked}{free}."
+        return f"{change}; nothing is asked of it."
+    asked = " to ".join(dict.fromkeys(map(in_its_unit, (finite[0], finite[-1]))))
+    return f"{change}; epsilon asks for at most {asked}{', and some classes are free' if 'inf' in family['epsilon'] else ''}."
+
+
+def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Say what the measure does not: what is particular to this report, then what is the same for all; each as a title and a text."""
+    limits = {**_particular(facts), **_GENERAL, **({} if facts["change"]["unchanged"] else _OF_CHANGE)}
+    return [{"title": title, "text": text} for title, text in limits.items()]
+
+
+def _particular(facts: dict[str, Any]) -> dict[str, str]:
+    found, change, limits = facts["audit"], facts["change"], {}
+    if not change["proven"]:
+        limits["The optimum was not reached"] = f"Status: {change['status']}. {change['advice']}"
+    sizes = [(rows, group, each["name"]) for each in found["families"] for rows, group in zip(each["rows"], each["groups"], strict=True)]
+    if sizes and min(sizes)[0] < 100:
+        rows, group, family = min(sizes)
+        smallest = f"The smallest, {isolated(group)}{f' of {isolated(family)}' if family else ''}, has {rows_of(round(rows))}."
+        limits["Some groups are small"] = f"{smallest} The means of such a group move far by chance alone. {_MIN_GROUP_SIZE}"
+    if facts["doubts"]:
+        limits["The data may not be what was meant"] = " ".join(doubt["problem"] for doubt in facts["doubts"])
+    if found["clusters"] is not None and (found["n_permutations"] or found["n_boot"]):
+        text = f"{found['clusters']:,} clusters are taken as independent of each other, and the rows of one as a single observation."
+        limits["Rows come in clusters"] = text
+    elif found["n_permutations"] or found["n_boot"]:
+        text = "Several rows of one person or annotator say less than rows of as many. Where there are such, audit with clusters."
+        limits["Rows are taken as independent"] = text
+    if found["left_out"] > 0:
+        limits["Some rows are in no group"] = f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with nothing."
+    if found["absent"]:
+        text = f"{len(found['absent']):,} groups do not occur in some value of the control features; they are compared where they occur."
+        limits["Some groups are absent"] = text
+    if facts["data"]["weights"] is not None:
+        text = "Shares are shares of weight, not of rows; a row of weight 2 still counts as one observation when chance is judged."
+        limits["Rows are weighted"] = text
+    return limits
+
+
+_GENERAL = {
+    "A difference is not its cause": (
+        "Parity compares how often each label is given. It does not say why groups differ, nor whether a single label is right."
+    ),
+    "Equal shares may not be what is fair": (
+        "Where a difference has a reason that should count, compare within its values (control features) instead of over all rows."
+    ),
+    "Only what was given was looked at": "Other attributes, and finer groups than those listed, may differ more.",
+    "A largest difference is never zero": (
+        "It is the largest over all classes and pairs of groups, so even fair labels show some. That is why chance is shown beside it."
+    ),
+    "Intervals suppose a sample": (
+        "They speak of the population from which these rows, or clusters, were drawn independently, not of errors in labels or groups."
+    ),
+}
+_OF_CHANGE = {
+    "Labels are not predictions": "A model trained on fair labels is usually much fairer, but its predictions must be audited too.",
+    "Fair labels are probabilities": (
+        "Taking the most likely class of each row would undo the work. Use soft labels, weighted rows, samples or rounded labels instead."
+    ),
+}

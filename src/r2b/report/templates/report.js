@@ -22,17 +22,17 @@ document.querySelectorAll("table[data-sort]").forEach(table => {
 });
 const data = document.getElementById("frontier-data");
 if (data) {
-  const { places, said } = JSON.parse(data.textContent);
+  const { places, captions } = JSON.parse(data.textContent);
   const picture = document.querySelector("svg.frontier"), cursor = picture.querySelector(".cursor");
-  const slider = document.getElementById("epsilon"), output = document.getElementById("said");
+  const slider = document.getElementById("epsilon"), output = document.getElementById("caption");
   const show = place => {
     const [x, y] = places[place];
     cursor.setAttribute("visibility", "visible");
     cursor.querySelector("line").setAttribute("transform", `translate(${x} 0)`);
     cursor.querySelector("circle").setAttribute("transform", `translate(${x} ${y})`);
     slider.value = place;
-    slider.setAttribute("aria-valuetext", said[place]);
-    output.textContent = said[place];
+    slider.setAttribute("aria-valuetext", captions[place]);
+    output.textContent = captions[place];
   };
   slider.addEventListener("input", () => show(Number(slider.value)));
   picture.addEventListener("pointermove", event => {
