@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from r2b._solve.certificate import Certificate
     from r2b._solve.solvers import Progress, Status
     from r2b.engines import Scan, scan
+    from r2b._verify import Verification, verify
     from r2b.engines.memory import debias
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __all__ = [
     "Progress",
     "Scan",
     "Status",
+    "Verification",
     "audit",
     "compare",
     "datasets",
@@ -48,6 +50,7 @@ __all__ = [
     "metrics",
     "scan",
     "smallest_epsilon",
+    "verify",
 ]
 
 # Where public names live. A module is imported when something in it is first asked for, so that ``import r2b`` costs next to nothing.
@@ -59,6 +62,7 @@ _MODULES = {
     "_labels": ("FairLabels", "load"),
     "_solve.certificate": ("Certificate",),
     "_solve.solvers": ("Progress", "Status"),
+    "_verify": ("Verification", "verify"),
     "engines": ("Scan", "scan"),
     "engines.memory": ("debias",),
 }

@@ -43,6 +43,8 @@ class WrittenRows:
         Of each row.
     made : list of ndarray
         The new columns as they stand: numbers, and classes as codes; -1 is no class.
+    coded : bool
+        Whether the first of them holds classes.
     labels : ndarray
         Distributions of shape (n, n_classes) for "soft" and "expand", codes of shape (n,) for "round" and "sample".
     total : ndarray or None
@@ -55,6 +57,7 @@ class WrittenRows:
     data: Dataset
     weight: Array | None
     made: list[Array]
+    coded: bool
     labels: Array
     total: Floats | None = None
     copies: Array | None = None
@@ -103,7 +106,7 @@ class Output:
     def _plain(self, batch: Batch, made: list[Array], beside: _Ahead | None) -> WrittenRows:
         batch = batch if beside is None else beside.take(len(batch))
         labels = np.column_stack(made) if self.form == "soft" else made[0]
-        return WrittenRows(batch, self.decode.read(batch), self.decode.weight(batch), made, labels)
+        return WrittenRows(batch, self.decode.read(batch), self.decode.weight(batch), made, self.form != "soft", labels)
 
     def _gathered(self, batch: Batch, made: list[Array], beside: _Ahead | None) -> WrittenRows:
         """Put the copies of rows together: the weights of a row are its probabilities."""
@@ -126,10 +129,14 @@ class Output:
             if weight is not None:
                 alike &= np.asarray(self.decode.weight(batch)) == weight[row]
             copies[row[~alike]] = False
-        return WrittenRows(first, data, weight, made, labels, total, copies)
+        return WrittenRows(first, data, weight, made, True, labels, total, copies)
 
     def _cut(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Give smaller batches where each row has many numbers."""
+        """Give smaller batches where each row has many numbers; one of all rows where attributes are continuous or uncertain."""
+        if not self.decode.choice.categorical:
+            records = [batch.record for batch in batches]
+            yield from [Batch(pyarrow().concat_batches(records))] if records else []
+            return
         most = max(1024, PIECE_ENTRIES // len(self.decode.schema.classes))
         for batch in batches:
             for part in in_batches(batch.record, most, batch.first, batch.place):

@@ -164,11 +164,13 @@ class FileSource(Source):
         """The size of all files."""
         return sum(file.n_bytes for file in self.files)
 
+    def kind_of(self, column: str) -> Any:
+        """Give the Arrow type of a column."""
+        return self.keys[column][0] if column in self.keys else self.files[0].schema.field(column).type
+
     def list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
-        if column in self.keys:
-            return None
-        return list_length_of(self.files[0].schema.field(column).type, column, lambda: self._first(column))
+        return list_length_of(self.kind_of(column), column, lambda: self._first(column))
 
     def _first(self, column: str) -> Any:
         for batch in self.batches([column]):

@@ -1,0 +1,176 @@
+"""What a certificate claims, what was found about it, and both in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from r2b._data.objects import json_value
+from r2b._data.vocabulary import written
+from r2b._labels import FairLabels
+from r2b._labels.realised import Realised
+from r2b._labels.text import MEASURES
+from r2b._solve.certificate import PROVEN
+from r2b._verify.record import Record
+from r2b.engines.roles import ColumnRoles
+
+_LISTED = 12  # families that are listed one by one
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+    ok : bool
+    found : str
+    """
+
+    name: str
+    ok: bool
+    found: str
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """All that was looked at in an output of fair labels, and what was measured on the way.
+
+    Attributes
+    ----------
+    output : str
+    checks : tuple of Check
+    claim : dict or None
+        What the certificate claims, as plain values; None where it cannot be followed.
+    parity_before, parity : float or None
+        Of the labels that came in, and of the distributions; None where it did not come to that.
+    realised : Realised or None
+        Of one class per row, as it stands in the output.
+    """
+
+    output: str
+    checks: Sequence[Check]
+    claim: dict[str, Any] | None = None
+    parity_before: float | None = None
+    parity: float | None = None
+    realised: Realised | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check holds."""
+        return all(check.ok for check in self.checks)
+
+    @property
+    def parity_in_file(self) -> float | None:
+        """The parity of the labels as they stand."""
+        return self.parity if self.realised is None else self.realised.parity
+
+    def to_json(self) -> dict[str, Any]:
+        """Give it as plain values that strict JSON can hold."""
+        facts = {
+            "verified": self.ok,
+            "form": None if self.claim is None else self.claim["form"],
+            "claim": self.claim,
+            "parity": {"before": self.parity_before, "probabilities": self.parity, "file": self.parity_in_file},
+            "realised": None if self.realised is None else self.realised.to_json(),
+            "checks": self.checks,
+        }
+        plain: dict[str, Any] = json_value(facts)
+        return plain
+
+    def __str__(self) -> str:
+        form = "" if self.claim is None else f", {self.claim['form']}"
+        lines = [f"{'Verified' if self.ok else 'NOT VERIFIED'}: {written(self.output)}{form}"]
+        lines += [] if self.claim is None else [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
+        if self.parity is not None:
+            soft = "" if self.realised is None else f"; {self.parity:.4f} as probabilities"
+            lines.append(f"  {'parity':18}{self.parity_before:.4f} before, {self.parity_in_file:.4f} in the file{soft}")
+        return "\n".join([*lines, *(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}" for each in self.checks)])
+
+
+def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
+    """Give what is claimed, as plain values: which labels, which groups, which bound, which form, which rows are left out and why."""
+    columns, options, families = record.columns, record.options, fair.families
+    reasons = [f"{name}={options[name]!r}" for name in ("missing", "small_groups") if options.get(name) == "exclude"]
+    claim: dict[str, Any] = json_value(
+        {
+            "label": columns.label[0] if len(columns.label) == 1 else columns.label,
+            "sensitive": _sensitive(columns),
+            "control": columns.control,
+            "weight": columns.weight,
+            "families": [{"name": each.name, "bound": each.bound.kind, "epsilon": each.bound.epsilon} for each in families.members],
+            "objective": options.get("objective", "distance"),
+            "lam": fair.lam,
+            "costs": fair.costs is not None,
+            "form": record.form,
+            "columns": record.new,
+            "random_state": record.random_state if record.form in ("round", "sample") else None,
+            "key": columns.key,
+            "rows": record.n_rows,
+            "left_out": families.left_out,
+            "left_out_because": reasons,
+            "absent": [f"{each.group} in {each.stratum}" for each in families.absent],
+        }
+    )
+    for family in claim["families"]:
+        if len(set(map(str, family["epsilon"]))) == 1:
+            family["epsilon"] = family["epsilon"][0]
+    return claim
+
+
+def _sensitive(columns: ColumnRoles) -> list[str]:
+    return [*columns.sensitive, *columns.continuous, *(name for name, _ in columns.membership)]
+
+
+def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Say what is claimed."""
+    label = claim["label"] if isinstance(claim["label"], str) else f"{len(claim['label'])} columns of probabilities"
+    lines = [("label", written(label)), ("sensitive", ", ".join(map(written, claim["sensitive"])))]
+    if claim["control"]:
+        lines.append(("within", ", ".join(map(written, claim["control"]))))
+    if claim["weight"] is not None:
+        lines.append(("weights", written(claim["weight"])))
+    for family in claim["families"][:_LISTED]:
+        epsilon = family["epsilon"] if not isinstance(family["epsilon"], list) else f"{len(family['epsilon'])} epsilons by class"
+        lines.append(("bound", f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} at most {epsilon}"))
+    if len(claim["families"]) > _LISTED:
+        lines.append(("", f"and {len(claim['families']) - _LISTED} more"))
+    if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
+        costs = ", costs of the certificate" if claim["costs"] else ""
+        lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))
+    by = f" (seed {claim['random_state']}, by {', '.join(map(written, claim['key'])) or 'row number'})"
+    lines.append(("form", claim["form"] + (by if claim["random_state"] is not None else "")))
+    reasons = f", {' and '.join(claim['left_out_because'])}" if claim["left_out_because"] else ""
+    whose = "rows" if claim["weight"] is None else "weight"
+    left = f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{reasons}" if claim["left_out"] > 0 else "none"
+    lines.append(("left out", left))
+    if claim["absent"]:
+        lines.append(("absent", "; ".join(map(written, claim["absent"][:5])) + (" and more" if len(claim["absent"]) > 5 else "")))
+    return lines
+
+
+def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str]) -> list[Check]:
+    """Check that the certificate is about the columns that the reader names."""
+    found, checks = _sensitive(columns), []
+    if label:
+        same = list(columns.label) == list(label)
+        checks.append(Check("the label is the one insisted on", same, ", ".join(map(written, columns.label))))
+    if sensitive:
+        checks.append(Check("the attributes are those insisted on", sorted(found) == sorted(sensitive), ", ".join(map(written, found))))
+    return checks
+
+
+def difference(said: Any, found: Any, where: str) -> str | None:
+    """Name the first place where two trees of plain values differ; numbers may differ by what rounding does."""
+    number = (int, float)
+    if isinstance(said, number) and isinstance(found, number) and bool not in (type(said), type(found)):
+        return None if abs(said - found) <= PROVEN * (1.0 + abs(found)) else f"{where} is {found:.9g}, not {said:.9g}"
+    if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
+        places: Any = ((said[key], found[key], f"{where} {key}".strip()) for key in found)
+    elif isinstance(said, (list, tuple)) and isinstance(found, (list, tuple)) and len(said) == len(found):
+        places = ((one, other, f"{where}[{place}]") for place, (one, other) in enumerate(zip(said, found, strict=True)))
+    else:
+        return None if said == found else f"{where} is {found!r}, not {said!r}"[:200]
+    return next((each for one, other, place in places if (each := difference(one, other, place)) is not None), None)
