@@ -50,7 +50,6 @@ def test_what_is_written_part_by_part_is_verified(way: str, form: str, shell: Sh
     checked = shell("verify", out, "--json")
     assert failed(checked) == set()
     assert checked.code == 0
-    assert json.loads((shell.folder / f"{out.name}.r2b.json").read_text())["file"]["stream"]["fingerprints"] == "sorted counts"
 
 
 @pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
@@ -93,7 +92,8 @@ def test_labels_swapped_between_two_rows_alike_are_seen_by_drawing_again(shell: 
     one, other = next((i, j) for i in range(200) for j in range(i, 200) if keys[i] == keys[j] and labels[i] != labels[j])
     labels[one], labels[other] = labels[other], labels[one]
     pq.write_table(table.set_column(table.num_columns - 1, "job_fair", pa.array(labels)), out)
-    assert failed(shell("verify", out, "--json")) == {"labels follow from the prices"}
+    seen = failed(shell("verify", out, "--json"))
+    assert seen == {"labels are those that were written", "labels follow from the prices"}
 
 
 def test_an_edited_price_or_attribute_is_seen(shell: Shell) -> None:
@@ -111,7 +111,7 @@ def test_an_edited_price_or_attribute_is_seen(shell: Shell) -> None:
     sexes[3] = "m" if sexes[3] == "f" else "f"
     pq.write_table(table.set_column(2, "sex", pa.array(sexes)), out)
     assert "data are those that were debiased" in failed(shell("verify", out, "--json"))
-    assert shell("verify", out, "--data", place).code == 2
+    assert shell("verify", out, "--data", place).code == 0  # the labels are those of the data, whatever else stands beside them
 
 
 def test_part_by_part_and_in_memory_give_the_same_labels(shell: Shell) -> None:
@@ -232,9 +232,8 @@ def test_large_files_are_read_part_by_part_by_themselves(shell: Shell, monkeypat
     assert shell("debias", place, *ASK, "--output", shell.folder / "a.csv", "--quiet").code == 0
     assert shell("debias", place, *ASK, "--output", "-", "--quiet").code == 0  # standard output needs it in memory
     assert shell("debias", place, *ASK, "--no-stream", "--output", shell.folder / "b.csv", "--quiet").code == 0
-    kinds = [json.loads((shell.folder / f"{name}.csv.r2b.json").read_text())["file"]["stream"] for name in "ab"]
-    assert kinds[0] is not None
-    assert kinds[1] is None
+    marks = [json.loads((shell.folder / f"{name}.csv.r2b.json").read_text())["file"]["fingerprints"] for name in "ab"]
+    assert marks[0] == marks[1]
     assert (shell.folder / "a.csv").read_bytes() == (shell.folder / "b.csv").read_bytes()
 
 

@@ -10,10 +10,12 @@ import pytest
 from cli_calls import Shell, csv_of, people
 
 from r2b._files import read_table
-from r2b.cli.claims import IN_FILE
-from r2b.cli.record import fingerprint
+from r2b._verify.record import fingerprints, read_record
+from r2b.engines.decode import Decode
+from r2b.engines.files import FileSource
 
 ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
+IN_FILE = "the labels in the file have this parity"
 FORMS = ["soft", "round", "sample", "expand"]
 
 
@@ -54,10 +56,9 @@ def with_new_checksums() -> None:
     """Do what someone would who wants an edit to pass."""
 
     def change(content: dict[str, Any]) -> None:
-        table, file = read_table("fair.csv"), content["file"]
-        file["fingerprints"]["labels"] = fingerprint(table.columns(file["new"]))
-        if file["form"] != "expand":
-            file["fingerprints"]["data"] = fingerprint(table.columns(["job", "sex"]))
+        fair, record = read_record("fair.csv.r2b.json")
+        decode = Decode(record.columns, fair.schema)
+        content["file"]["fingerprints"] = fingerprints(FileSource.open("fair.csv"), decode, record.form, record.new)
 
     certificate(change)
 

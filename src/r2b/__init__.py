@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from r2b._labels import FairLabels, load
     from r2b._solve.certificate import Certificate
     from r2b._solve.solvers import Progress, Status
-    from r2b.engines import Scan, scan
     from r2b._verify import Verification, verify
+    from r2b.engines import Scan, scan
     from r2b.engines.memory import debias
 
 __version__ = "0.1.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -18,23 +18,19 @@ from r2b._data.probabilities import TOLERANCE
 from r2b._data.vocabulary import plain_value
 from r2b._files.plain import as_text
 from r2b._labels import FairLabels
-from r2b._labels.forms.keyed import draws_of
 from r2b._labels.options import request_and_settings
 from r2b._labels.realised import Realised, realised
-from r2b._labels.rows import FairRows, Response
 from r2b._solve.certificate import PROVEN, Certificate
 from r2b._verify.claims import Check, Verification, claim_of, difference, insisted
-from r2b._verify.evidence import Draw, RowSums
+from r2b._verify.evidence import RowSums
 from r2b._verify.record import Record, beside, read_record
-from r2b._verify.rows import ROWS, Fingerprints, Output, WrittenRows
+from r2b._verify.rows import ROWS, Fingerprints, Output, WrittenRows, spelled_schema
 from r2b.engines.applying import recounted
-from r2b.engines.batch import plain_type
-from r2b.engines.decode import Decode
-from r2b.engines.fair import FairTable
 from r2b.engines.files import FileSource
 from r2b.engines.files_stored import ahead
-from r2b.engines.relabel import keys_of
+from r2b.engines.relabel import Relabel
 from r2b.engines.roles import names_of, refuse_columns
+from r2b.engines.table_rows import TableRows, read_rows
 from r2b.engines.tally import Tally, dataset_of, groups_of
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
@@ -126,23 +122,37 @@ def verify(
 def _opened(output: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]) -> _Checking:
     """Open the files, and refuse columns that are not there."""
     watch, asked = reading.pop("watch", None), {"na": record.na, **{name: each for name, each in reading.items() if each}}
-    own = FileSource.open(output, **{**record.reading, **asked})
-    own = replace(own, watch=watch, spelled=True)  # text is read as numbers in every format
+    own = _source(output, watch, **{**record.reading, **asked})
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in own.names), None)
     if data is None and gone is not None:
         raise ParameterError(
             f"{own.name} no longer has the column {gone!r}, which was read.",
-            remedy="Pass the table that was debiased as data.",
+            remedy="Pass the table that was debiased with data=...",
             column=gone,
         )
     refuse_columns(own.names, [("the certificate", record.new)], own.subject)
     table = own
     if data is not None:
-        table = FileSource.open(data, **{name: each for name, each in asked.items() if name != "format"})
-        table = replace(table, watch=watch, spelled=True)
+        table = _source(data, watch, **{name: each for name, each in asked.items() if name != "format"})
         refuse_columns(table.names, [("the certificate", old)], table.subject)
     return _Checking(own, table, fair, record)
+
+
+def _source(path: str, watch: Any, **reading: Any) -> Any:
+    try:
+        return replace(FileSource.open(path, **reading), watch=watch, spelled=True)  # text is read as numbers in every format
+    except (ParameterError, InputError):
+        from r2b._files import read_table
+        from r2b._files.arrow import pyarrow
+        from r2b._files.plain import listed
+        from r2b.engines.held import HeldSource
+
+        na = set(reading.pop("na"))
+        table = read_table(path, **reading)
+        gaps = na if table.format.is_text else set()
+        columns = {name: [None if each in gaps else each for each in listed(column)] for name, column in table.columns(table.names).items()}
+        return HeldSource(pyarrow().table(columns), name=table.name)
 
 
 class _Checking:
@@ -152,8 +162,6 @@ class _Checking:
         self.output, self.table, self.fair, self.record = output, table, fair, record
         self.checks: list[Check] = []
         self.whole = record.form in ("round", "sample")
-        shifts = fair.families.shifts(fair.schema.layout, fair.prices)
-        self.response = Response(shifts, fair.lam, fair.unchanged, fair.costs, fair.table)
 
     def verification(self, path: str) -> Verification:
         """Run all checks."""
@@ -202,46 +210,27 @@ class _Checking:
 
     def _added(self) -> tuple[RowSums, dict[str, str], WrittenRows | None]:
         """Read all rows: what they add up to, their fingerprints, and the last of them."""
-        decode = Decode(self.record.columns, self._schema(), bool(self.record.options.get("normalize")))
-        data = None if self.table is self.output else self.table
-        output = Output(self.output, decode, self.record.form, self.record.new, data)
-        sums, marks, last = RowSums(self.response, self._draw(decode) if self.whole else None), Fingerprints(), None
+        relabel, data = self._relabel(), None if self.table is self.output else self.table
+        output = Output(self.output, relabel.decode, relabel.form, relabel.names, data)
+        sums, marks, last = RowSums(relabel), Fingerprints(), None
         for rows, seen in ahead(lambda rows: (rows, sums.look(rows)), output.rows(), self.output.threads):
             marks.take(rows.data, rows.weight, rows.made)
             sums.add(*seen)
             last = rows
+        if last is not None:
+            sums.finish()
         return sums, marks.marks(), last
 
-    def _schema(self) -> Schema:
-        """Give the schema as the table spells it: text may stand for values of another type that its format does not have."""
-        schema, label = self.fair.schema, self.record.columns.label[0]
-
-        def spelled(vocabulary: Any, name: str) -> Any:
-            values = getattr(vocabulary, "values", np.array([""]))
-            if "string" not in str(plain_type(self.table.kind_of(name))) or any(isinstance(each, str) for each in values.tolist()):
-                return vocabulary
-            return Vocabulary(np.array(as_text(values, name), dtype=np.str_), has_missing=vocabulary.has_missing)
-
-        known = dict(zip(schema.columns, schema.vocabularies, strict=True))
-        spelt = {name: spelled(known[name], name) for name in self.record.columns.attributes}
-        classes = schema.classes if schema.is_soft else spelled(schema.classes, label)
-        return replace(schema, classes=classes, vocabularies=tuple((known | spelt).values()))
-
-    def _draw(self, decode: Decode) -> Draw:
-        """Give what draws the classes of rows again, from their keys and the prices."""
-        record, key, seed = self.record, self.record.columns.key, self.record.random_state
-        if record.form == "round" and record.columns.categorical:
-            counted = None if record.columns.soft else recounted(self.table, decode.schema, decode.choice)
-            kept = {each.name: getattr(self.fair, each.name) for each in fields(FairLabels)} | {"dataset": None, "schema": decode.schema}
-            table = FairTable(**kept, source=self.table, choice=decode.choice, counted=counted, normalize=decode.normalize)
-            relabel = table.relabelled("round", record.new, seed, key)
-            return lambda rows: relabel.codes(rows.batch, rows.data)
-
-        def drawn(rows: WrittenRows) -> Any:
-            draws, fair_rows = draws_of(keys_of(rows.batch, key), seed), FairRows(replace(rows.data, weight=rows.weight), self.response)
-            return fair_rows.sample(draws) if record.form == "sample" else fair_rows.round(draws, seed)
-
-        return drawn
+    def _relabel(self) -> Relabel:
+        """Give what makes the labels again, from the prices and what the certificate says was asked for."""
+        record, roles, schema = self.record, self.record.columns, spelled_schema(self.fair.schema, self.table, self.record.columns)
+        normalize, counts, held = bool(record.options.get("normalize")), None, None
+        if record.form == "round" and not roles.categorical:
+            held = read_rows(self.table.reading_numbers(roles).columns(roles.used), roles, schema, normalize)
+        elif record.form == "round" and not roles.soft:
+            counts = recounted(self.table, schema, roles)
+        rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)
+        return rows.relabelled(replace(self.fair.rule, schema=schema), record.form, record.new, record.random_state, roles.key)
 
     def _settled(self, sums: RowSums, rows: WrittenRows, request: Request) -> tuple[Families, Parity]:
         """Settle what was asked for on the table: nothing that the certificate says of classes and groups is used."""
@@ -259,23 +248,22 @@ class _Checking:
 
     def _groups(self, sums: RowSums, rows: WrittenRows, missing: str) -> tuple[Groups, Schema]:
         """Read classes and groups as if for the first time: from the values of all combinations that occur."""
-        choice, schema, count = self.record.columns, self.fair.schema, sums.sums["count"]
-        classes = Vocabulary(np.arange(len(schema.classes)) if choice.listed else np.array(choice.label)) if choice.soft else None
-        if not choice.categorical:
-            columns = rows.batch.columns
-            y = {name: columns[name] for name in choice.label} if len(choice.label) > 1 else columns[choice.label[0]]
-            normalize, features = bool(self.record.options.get("normalize")), choice.features(columns)
+        roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"]
+        classes = Vocabulary(np.arange(len(schema.classes)) if roles.listed else np.array(roles.label)) if roles.soft else None
+        if not roles.categorical:
+            y, features = roles.labels(rows.batch.columns), roles.features(rows.batch.columns)
+            normalize = bool(self.record.options.get("normalize"))
             data = read(y, **features, sample_weight=rows.weight, normalize=normalize, missing=missing, weightless="allow")
             return data.groups, data.schema
         there = np.argwhere(count)
         known = zip(schema.columns, schema.vocabularies, schema.table[there[:, 0]].T, strict=True)
         values = {name: _values(vocabulary, codes) for name, vocabulary, codes in known}
-        tally = Tally(values, count[tuple(there.T)], sums.sums["mass" if choice.soft else "before"][tuple(there.T)])
+        tally = Tally(values, count[tuple(there.T)], sums.sums["mass" if roles.soft else "before"][tuple(there.T)])
         if classes is None:
-            tally.columns[choice.label[0]] = _values(schema.classes, there[:, 1])
-            data = dataset_of(tally, choice, missing=missing)
+            tally.columns[roles.label[0]] = _values(schema.classes, there[:, 1])
+            data = dataset_of(tally, roles, missing=missing)
             return data.groups, data.schema
-        groups = groups_of(tally, choice, missing=missing)[0]
+        groups = groups_of(tally, roles, missing=missing)[0]
         return groups, Schema(classes, True, groups.columns, groups.vocabularies, groups.table, groups.n_control)
 
     def _compare(self, name: str, found: str, stated: Sequence[tuple[str, Any, Any]]) -> None:

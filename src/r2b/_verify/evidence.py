@@ -6,7 +6,6 @@ For any labels x that meet the bound and any prices, the gap bounds how much bet
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,12 @@ from r2b._data.merge import joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.realised import rounding_bound
-from r2b._labels.rows import FairRows, Response
 from r2b._solve.certificate import PROVEN, Certificate, between_groups, measured
 from r2b._verify.rows import WrittenRows
+from r2b.engines.relabel import Relabel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = NDArray[np.float64]
-Draw = Callable[[WrittenRows], Array]
 
 _ENTRIES = 1 << 20
 _TERMS = ("slack", "squared_norm", "agreement", "distance", "moved")
@@ -36,13 +34,13 @@ class RowSums:
 
     Parameters
     ----------
-    response : Response
-        What the prices make of old labels.
-    draw : callable or None
-        Gives the classes of rows again, where each has one class.
+    relabel : Relabel
+        Makes the labels again, from the prices and what the certificate says was asked for.
 
     Attributes
     ----------
+    response : Response
+        What the prices make of old labels.
     sums : dict
         Arrays and numbers that are added up: of labels before and after by cell, of rows, and the terms of the gap.
     most : dict
@@ -51,8 +49,9 @@ class RowSums:
         The first row whose label does not follow from the prices.
     """
 
-    def __init__(self, response: Response, draw: Draw | None) -> None:
-        self.response, self.draw = response, draw
+    def __init__(self, relabel: Relabel) -> None:
+        self.relabel, self.whole = relabel, relabel.form in ("round", "sample")
+        self.response = relabel.response
         self.sums: dict[str, Any] = defaultdict(float)
         self.most: dict[str, float] = defaultdict(float)
         self.first: int | None = None
@@ -63,9 +62,11 @@ class RowSums:
             return self._look(rows)
 
     def _look(self, rows: WrittenRows) -> tuple[dict[str, Any], dict[str, float], int | None]:
-        data, (n_cells, n_classes) = rows.data, self.response.shifts.shape
+        data, fair = rows.data, self.relabel.rows(rows.data)
+        self.response = fair.response
+        n_cells, n_classes = self.response.shifts.shape
         cells, weight = data.groups.codes.astype(np.int64), np.ones(len(rows.batch)) if rows.weight is None else rows.weight
-        expected = np.asarray(FairRows(data, self.response).matrix(np.float64)) if data.labels.is_soft or self.draw is None else None
+        expected = np.asarray(fair.matrix(np.float64)) if data.labels.is_soft or not self.whole else None
         sums: dict[str, Any] = {"rows": len(rows.batch), "unknown": int((rows.made[0] < 0).sum()) if rows.coded else 0}
         most = {"weight": float(weight.max())}
         if data.labels.is_soft:
@@ -78,7 +79,7 @@ class RowSums:
             joint = joint_codes(data)
             sums["count"] = np.bincount(joint, minlength=n_cells * n_classes).reshape(n_cells, n_classes)
             sums["before"] = np.bincount(joint, weight, n_cells * n_classes).reshape(n_cells, n_classes)
-        if self.draw is None:
+        if not self.whole:
             assert expected is not None
             x = rows.labels if rows.total is None else np.where(rows.total[:, None] > 0, rows.labels, expected)
             sums["after"] = _by_cell(cells, weight, x, n_cells)
@@ -87,7 +88,7 @@ class RowSums:
             there = rows.labels >= 0
             pairs = cells[there] * n_classes + rows.labels[there]
             sums["after"] = np.bincount(pairs, weight[there], n_cells * n_classes).reshape(n_cells, n_classes)
-            away = (rows.labels != self.draw(rows)).astype(np.float64)
+            away = (rows.labels != self.relabel.codes(rows.batch, data)).astype(np.float64)
         wrong = np.flatnonzero(~(away <= PROVEN))
         sums["wrong"], most["away"] = len(wrong), float(away.max())
         if rows.total is not None:
@@ -143,7 +144,7 @@ class RowSums:
         """Certify the labels as they stand, or where each row has one class, their distributions."""
         total = float(self.sums["mass"].sum())
         slack, squared_norm, agreement, distance, moved = (self.sums[name] / total for name in _TERMS)
-        means, before = self.means(parity, "after" if self.draw is None else "expected"), self.means(parity, "before")
+        means, before = self.means(parity, "expected" if self.whole else "after"), self.means(parity, "before")
         settled, size = parity.settle(fair.prices), 0.5 * lam * squared_norm
         # The slack of a row changes by at most twice what its prices do.
         beyond = parity.largest_shift(settled - fair.prices) + float(np.abs(parity.shifts(fair.prices) - self.response.shifts).max())

@@ -122,7 +122,7 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
             f"{path} does not say how the labels were made.", remedy="Pass the file that r2b debias wrote beside its output.", path=path
         )
     try:
-        record = _record_of(stored, len(fair.classes))
+        record = _record_of(stored, fair)
         # What is read must be all that is there: no number that is taken for another, no name that is passed over.
         _refuse_other(content, content_of(fair))
         _refuse_other({name: value for name, value in stored.items() if name not in ("version", "r2b")}, record.to_json())
@@ -144,14 +144,15 @@ def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
             raise ValueError(f"{name} is not as it would be written")
 
 
-def _record_of(stored: dict[str, Any], n_classes: int) -> Record:
+def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
     """Read a record; every field is looked at, since anyone may have written it."""
     columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
     reading, marks = stored["reading"], stored["fingerprints"]
     sound = {
         "version": stored["version"] == VERSION,
+        "columns": columns.soft == fair.schema.is_soft,
         "form": stored["form"] in get_args(Form),
-        "new": len(new) == {"soft": n_classes, "expand": 3}.get(stored["form"], 1) == len(set(new)),
+        "new": len(new) == {"soft": len(fair.classes), "expand": 3}.get(stored["form"], 1) == len(set(new)),
         "n_rows": type(stored["n_rows"]) is int and 0 < stored["n_rows"] < 2**63,
         "random_state": type(stored["random_state"]) is int and 0 <= stored["random_state"] < 2**63,
         "fingerprints": isinstance(marks, dict) and all(isinstance(marks[part], str) for part in ("data", "labels")),

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data import Dataset
+from r2b._data import Dataset, Schema, Vocabulary
 from r2b._files.arrow import pyarrow
 from r2b._files.plain import as_text
-from r2b.engines.batch import Batch, in_batches, taken_rows
+from r2b.engines.batch import Batch, in_batches, plain_type, taken_rows
 from r2b.engines.decode import Decode
 from r2b.engines.files import numbers_of
 from r2b.engines.files_stored import PIECE_ENTRIES
 from r2b.engines.relabel import Form
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import Source
 from r2b.errors import InputError
 
@@ -92,11 +93,11 @@ class Output:
         InputError
             A value cannot be read, or rows are not where they should be.
         """
-        choice = self.decode.roles
-        old = tuple(dict.fromkeys([*choice.used, *choice.key]))
+        roles = self.decode.roles
+        old = tuple(dict.fromkeys([*roles.used, *roles.key]))
         own = () if self.data is not None else old
-        beside = None if self.data is None else _Ahead(self.data.reading_numbers(choice).batches(old), self.data.name)
-        batches = self._cut(self.source.reading_numbers(choice).batches([*own, *self.names]))
+        beside = None if self.data is None else _Ahead(self.data.reading_numbers(roles).batches(old), self.data.name)
+        batches = self._cut(self.source.reading_numbers(roles).batches([*own, *self.names]))
         for batch in batches if self.form != "expand" else self._whole_rows(batches):
             made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
             yield self._gathered(batch, made, beside) if self.form == "expand" else self._plain(batch, made, beside)
@@ -133,7 +134,7 @@ class Output:
 
     def _cut(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Give smaller batches where each row has many numbers; one of all rows where attributes are continuous or uncertain."""
-        if not self.decode.choice.categorical:
+        if not self.decode.roles.categorical:
             records = [batch.record for batch in batches]
             yield from [Batch(pyarrow().concat_batches(records))] if records else []
             return
@@ -235,7 +236,23 @@ class Fingerprints:
 
 def fingerprints(source: Source, decode: Decode, form: Form, names: tuple[str, ...]) -> dict[str, str]:
     """Give the fingerprints of an output: of the rows that were debiased, as they are read, and of the new columns."""
-    found = Fingerprints()
-    for rows in Output(source, decode, form, names).rows():
+    found, spelled = Fingerprints(), replace(decode, schema=spelled_schema(decode.schema, source, decode.roles))
+    for rows in Output(source, spelled, form, names).rows():
         found.take(rows.data, rows.weight, rows.made)
     return found.marks()
+
+
+def spelled_schema(schema: Schema, source: Any, roles: ColumnRoles) -> Schema:
+    """Give a schema as a table spells it: text may stand for values of another type that its format does not have."""
+
+    def spelled(vocabulary: Any, name: str) -> Any:
+        values = vocabulary.values.tolist()
+        if "string" not in str(plain_type(source.kind_of(name))) or any(isinstance(each, str) for each in values):
+            return vocabulary
+        return Vocabulary(np.array(as_text(values, name), dtype=np.str_), has_missing=vocabulary.has_missing)
+
+    known = dict(zip(schema.columns, schema.vocabularies, strict=True))
+    known |= {name: spelled(known[name], name) for name in roles.attributes}
+    return replace(
+        schema, classes=schema.classes if roles.soft else spelled(schema.classes, roles.label[0]), vocabularies=tuple(known.values())
+    )

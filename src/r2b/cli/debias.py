@@ -11,17 +11,20 @@ from typing import Any
 import click
 
 import r2b
-from r2b._files import AtomicWriter, Table, as_written, encode_table, read_table
+from r2b._files import AtomicWriter, Table, encode_table, read_table
+from r2b._files.arrow import pyarrow
 from r2b._files.atomic import is_device
 from r2b._files.formats import Format, format_for
+from r2b._files.plain import listed
 from r2b._labels.realised import Realised
 from r2b._labels.text import account
+from r2b._verify.record import Record, beside
+from r2b._verify.rows import Fingerprints, made_columns
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
 from r2b.cli.meter import Meter
 from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
-from r2b.cli.record import Record, beside, fingerprint
 from r2b.cli.reporting import check_reports, command_line, write_reports
 from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
@@ -155,9 +158,9 @@ def debias_command(
         content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist(), selection.na)
         if proof is not None:
             reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
-            old = as_written(table.columns(selection.used), table, shape, selection.na)
-            drawn = {"form": form, "random_state": random_state, "key": keyed, "realised": None if found is None else found.to_json()}
-            writer.write(proof, _record(table.n_rows, selection, given, old, new.columns, reading, drawn).encoded(fair))
+            drawn = {"form": form, "random_state": random_state, "realised": None if found is None else found.to_json()}
+            record = _record(fair, selection, given, new.columns, reading, keyed, drawn)
+            writer.write(proof, record.encoded(fair))
         told: dict[str, Any] = {"label": selection.stem, "options": given, "draws": {"random_state": random_state}}
         write_reports(writer, html, markdown, arguments=arguments, **told, leaving=None if found is None else (form, found))
         _land(writer, output, content)
@@ -188,22 +191,26 @@ def _solved_in_parts(
 
 
 def _record(
-    n_rows: int,
+    fair: r2b.FairLabels,
     selection: Selection,
     given: dict[str, Any],
-    old: dict[str, Any],
     new: dict[str, Any],
     reading: dict[str, Any],
+    key: tuple[str, ...],
     drawn: dict[str, Any],
 ) -> Record:
     """Say what was asked for and written, for the certificate."""
+    marks, columns = Fingerprints(), {name: pyarrow().array(listed(column)) for name, column in new.items()}
+    assert fair.dataset is not None
+    marks.take(fair.dataset, fair.dataset.weight, made_columns(columns, drawn["form"], tuple(new), fair.classes))
     return Record(
-        selection=selection,
+        columns=selection.roles(fair.schema.is_soft, key if drawn["form"] in ("round", "sample") else ()),
+        na=selection.na,
         options={name: value for name, value in given.items() if name not in (*_SOLVING, "costs")},
         new=tuple(new),
         reading=reading,
-        fingerprints={"data": fingerprint(old), "labels": fingerprint(new)},
-        n_rows=n_rows,
+        fingerprints=marks.marks(),
+        n_rows=fair.dataset.n_rows,
         command=command_line(),
         **drawn,
     )

@@ -6,12 +6,12 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import NoneType
 from typing import Any
 
 import r2b
 from r2b._files import Table
 from r2b._files.plain import as_matrix, as_numbers
+from r2b.engines.roles import ColumnRoles
 from r2b.errors import ParameterError
 
 EMPTY = ("",)
@@ -121,6 +121,11 @@ class Selection:
             arguments["sample_weight"] = numbers(self.weight)
         return arguments
 
+    def roles(self, soft: bool, key: tuple[str, ...] = ()) -> ColumnRoles:
+        """Give the columns by their roles."""
+        label = self.label_columns if self.label is None else (self.label,)
+        return ColumnRoles(label, soft, self.sensitive, self.control, self.weight, key, self.continuous, self.membership)
+
     def with_gaps(self, table: Table, column: Any) -> Any:
         """Give a column with None where its text means missing; formats with types say themselves what is."""
         gaps = self._gaps(table)
@@ -128,22 +133,6 @@ class Selection:
 
     def _gaps(self, table: Table) -> set[str]:
         return set(self.na) if table.format.kind in ("csv", "tsv") else set()
-
-    def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"membership": dict(self.membership)}
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Selection:
-        """Restore it from :meth:`to_json`."""
-        lists = {name: texts_of(name, stored[name]) for name in ("label_columns", "sensitive", "continuous", "control", "na")}
-        membership = tuple((str(name), texts_of("membership", columns)) for name, columns in stored["membership"].items())
-        for name in ("label", "weight"):
-            if not isinstance(stored[name], (str, NoneType)):
-                raise ValueError(f"{name} is {stored[name]!r}")
-        if (stored["label"] is None) == (not lists["label_columns"]):
-            raise ValueError("there is no label, or there are two")
-        return cls(label=stored["label"], weight=stored["weight"], membership=membership, **lists)
 
     def _check_parts(self) -> None:
         attributes = [*self.sensitive, *self.continuous, *(name for name, _ in self.membership), *self.control]
@@ -159,13 +148,6 @@ class Selection:
                 f"--label-columns names one column, {self.label_columns[0]!r}; probabilities need one for every class.",
                 remedy="Name them all, or pass --label if its values are classes.",
             )
-
-
-def texts_of(name: str, stored: Any) -> tuple[str, ...]:
-    """Read a list of text from a file that anyone may have written."""
-    if not isinstance(stored, list) or not all(isinstance(each, str) for each in stored):
-        raise ValueError(f"{name} is {stored!r}")
-    return tuple(stored)
 
 
 def named(table: Table, given: Sequence[str], what: str, *, patterns: bool = False) -> tuple[str, ...]:

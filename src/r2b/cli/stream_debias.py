@@ -12,13 +12,12 @@ from r2b._files import AtomicWriter
 from r2b._files.formats import Format
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
+from r2b._verify.record import Record, fingerprints
 from r2b.cli.labelling import new_names, refuse_taken
 from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import costs_of, per_class, target_of
-from r2b.cli.record import Record
 from r2b.cli.reporting import command_line
 from r2b.cli.selection import PARTS, Selection, families_of, named
-from r2b.cli.stream_marks import COUNTS, ROWS, RowMarks, marks_of_counts, numeric, written_counts
 from r2b.cli.stream_reports import refuse_soft_report, write_stream_reports
 from r2b.cli.streams import classes_in, columns_of, open_stream
 from r2b.engines.files import FileSource
@@ -144,25 +143,17 @@ def _record(
         beside, str(shape), reading["delimiter"], na=selection.na, encoding=str(reading["encoding"]), threads=source.threads
     )
     made = replace(made, watch=source.watch, spelled=True)
-    choice = relabel.decode.roles
-    marks = marks_of(made, relabel)
-    stream = {"fingerprints": ROWS if choice.soft else COUNTS, "files": len(source.files) if source.listing.many else None}
-    n_rows = source.n_rows
-    assert n_rows is not None
-    asked = {name: value for name, value in given.items() if name not in _NOT_TOLD}
-    told = (selection, asked, relabel.form, relabel.names, wanted.random_state, reading, marks, n_rows, command_line())
-    return Record(*told, key=choice.key, realised=None if found is None else found.to_json(), stream=stream)
-
-
-def marks_of(made: FileSource, relabel: Relabel) -> dict[str, str]:
-    """Give the fingerprints of a table that was written."""
-    choice = relabel.decode.roles
-    if not choice.soft:
-        old = (choice.label[0], *choice.attributes)
-        return marks_of_counts(written_counts(made, old, choice.weight, relabel.form, relabel.names), old, relabel.form)
-    marks = RowMarks(relabel.decode, relabel.form, relabel.names)
-    source = made.reading_numbers(choice)
-    numbers = relabel.names if relabel.form == "soft" else relabel.names[1:]
-    for old_bytes, new_bytes in source.run([*choice.used, *relabel.names], lambda batch: marks.read(numeric(batch, numbers))):
-        marks.take(old_bytes, new_bytes)
-    return marks.marks()
+    assert source.n_rows is not None
+    return Record(
+        columns=relabel.decode.roles,
+        na=selection.na,
+        options={name: value for name, value in given.items() if name not in _NOT_TOLD},
+        form=relabel.form,
+        new=relabel.names,
+        random_state=wanted.random_state,
+        reading=reading,
+        fingerprints=fingerprints(made, relabel.decode, relabel.form, relabel.names),
+        n_rows=source.n_rows,
+        command=command_line(),
+        realised=None if found is None else found.to_json(),
+    )
