@@ -14,8 +14,8 @@ from r2b._constraints.families import Families, Request
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
 from r2b._data import Groups, Schema, Vocabulary, read
+from r2b._data.arrays import plain_value
 from r2b._data.probabilities import TOLERANCE
-from r2b._data.vocabulary import plain_value
 from r2b._files.plain import as_text
 from r2b._labels import FairLabels
 from r2b._labels.options import request_and_settings
@@ -203,7 +203,7 @@ class _Checking:
                 ("status", fair.status.ok, proof.holds),
             ],
         )
-        drawn = realised(families, proof, fair.schema.layout, sums.sums["after"], sums.sums["mass"]) if self.whole else None
+        drawn = realised(families, proof, fair.schema, sums.sums["after"], sums.sums["mass"]) if self.whole else None
         self._labels(sums)
         if drawn is not None:
             self._drawn(sums, drawn, families, parity)
@@ -266,7 +266,7 @@ class _Checking:
             data = dataset_of(tally, roles, missing=missing)
             return data.groups, data.schema
         groups = groups_of(tally, roles, missing=missing)[0]
-        return groups, Schema(classes, True, groups.columns, groups.vocabularies, groups.table, groups.n_control)
+        return groups, Schema(*groups.parts, classes=classes, is_soft=True)
 
     def _compare(self, name: str, found: str, stated: Sequence[tuple[str, Any, Any]]) -> None:
         """Compare every number and name that is stated with what the data give."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2b._data.objects import json_value
-from r2b._data.vocabulary import written
+from r2b._data.values import json_value, written
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
 from r2b._labels.text import MEASURES

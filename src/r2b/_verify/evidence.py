@@ -178,7 +178,7 @@ class RowSums:
         """Give how far group means of rounded labels are from the optimum, and how much farther than promised."""
         count = self.sums["count"].reshape(len(self.sums["mass"]), -1).sum(axis=1).astype(np.float64)
         heaviest = self.most["weight"] if weighted else None
-        allowed = rounding_bound(families, fair.schema.layout, count, self.sums["mass"], heaviest, len(fair.classes))
+        allowed = rounding_bound(families, fair.schema, count, self.sums["mass"], heaviest, len(fair.classes))
         away = np.abs(self.means(parity, "after") - self.means(parity, "expected")).max(axis=1)
         return float(away.max()), float((away - allowed).max())
 
