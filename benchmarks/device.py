@@ -26,7 +26,7 @@ from drawn import DEVICE_ENTRIES, Spec, specs, summary
 
 import r2b
 import r2b.engines.torch
-from r2b.engines.torch.oracle import DeviceOracle, Resident, choose_kernel, line_of
+from r2b.engines.torch.oracle import DeviceOracle, LabelBatches, choose_kernel, line_of
 from r2b.engines.torch.reading import read_cells, rows_of
 
 EPSILON = 0.01
@@ -66,12 +66,12 @@ def walks(y: Any, groups: Any, repeats: int) -> dict[str, float]:
     """Time one read, one copy and one walk of each kind over the same rows."""
     cells = read_cells(groups, None, y.device, "error")
     rows = rows_of(cells, None)
-    oracle = DeviceOracle(Resident(y, rows), rows.mass)
+    oracle = DeviceOracle(LabelBatches(y, rows), rows.mass)
     rng = np.random.default_rng(0)
     prices = 0.01 * rng.standard_normal((rows.n_cells, y.shape[1]))
     near = prices + 1e-4 * rng.standard_normal(prices.shape)
-    kernel = choose_kernel("auto", y)
-    room = torch.empty_like(y)
+    kernel = choose_kernel("auto", y.device, y.shape[1])
+    out = torch.empty_like(y)
     turn = [0]
 
     def cold() -> None:
@@ -84,13 +84,13 @@ def walks(y: Any, groups: Any, repeats: int) -> dict[str, float]:
 
     calls: dict[str, Callable[[], object]] = {
         "read (sum of the tensor)": y.sum,
-        "copy": lambda: room.copy_(y),
+        "copy": lambda: out.copy_(y),
         "labels by cell, with the check of every row": lambda: kernel.label_sums(y, rows),
         "walk, thresholds from nothing": cold,
         "walk, thresholds of prices 1e-4 away": onward,
         "walk with curvature of all rows": lambda: (onward(), oracle.curvature(prices, 1.0)),
         "certificate": lambda: oracle.inspect(prices, 1.0),
-        "labels written in float32": lambda: kernel.answer(y, rows, line_of(prices, 1.0, y.device), room),
+        "labels written in float32": lambda: kernel.answer(y, rows, line_of(prices, 1.0, y.device), out),
         "sort of every row in torch": lambda: [torch.sort(part, dim=1) for part in y.split(1 << 20)],
     }
     return {name: least_ms(call, min(repeats, 3) if "sort" in name else repeats) for name, call in calls.items()}
@@ -112,7 +112,7 @@ def solve(y: Any, groups: Any, repeats: int, **asked: Any) -> tuple[Any, dict[st
         "ms": ms,
         "status": fair.status.value,
         "ok": fair.status.ok,
-        "reads": fair.held.reads,
+        "reads": fair.rows.reads,
         "steps": len(fair.history),
         "relative_gap": proof.relative_gap,
         "excess": proof.excess,
@@ -140,7 +140,7 @@ def agreement(y: Any, groups: Any, fair: Any) -> dict[str, Any]:
 
 
 def batches(y: Any, groups: Any, fair: Any, batch_rows: int) -> dict[str, Any]:
-    """Solve labels of the host through batches, with room on the device for two of them."""
+    """Solve labels of the host through batches, with memory on the device for two of them."""
     host = torch.empty(y.shape, dtype=y.dtype, pin_memory=True)
     host.copy_(y)
     cut, figures = solve(host, groups, 1, device="cuda", batch_rows=batch_rows)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.oracle import MemoryOracle
-from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, Resident
+from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, LabelBatches
 from r2b.engines.torch.rows import DeviceRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,7 +33,7 @@ def two_oracles(
     rows = merge(read(y, sensitive_features=groups, sample_weight=weight), "never")
     own = None if weight is None else torch.from_numpy(weight).to(device)
     held = DeviceRows(torch.from_numpy(groups).to(device), rows.n_groups, np.bincount(groups, minlength=rows.n_groups), own)
-    return MemoryOracle(rows, "numpy", 1), DeviceOracle(Resident(torch.from_numpy(y).to(device), held), rows.group_weight, kernel)
+    return MemoryOracle(rows, "numpy", 1), DeviceOracle(LabelBatches(torch.from_numpy(y).to(device), held), rows.group_weight, kernel)
 
 
 def disagreement(host: MemoryOracle, device: DeviceOracle, prices: Array, lam: float) -> dict[str, float]:

@@ -16,10 +16,9 @@ import r2b.engines.torch  # noqa: E402
 from r2b._solve.solvers import Status  # noqa: E402
 from r2b._solve.solvers.newton import level_step  # noqa: E402
 from r2b.engines.torch import plain  # noqa: E402
-from r2b.engines.torch.batches import Batches  # noqa: E402
 from r2b.engines.torch.labels import TensorRows  # noqa: E402
 from r2b.engines.torch.newton import device_level_step  # noqa: E402
-from r2b.engines.torch.oracle import DeviceOracle  # noqa: E402
+from r2b.engines.torch.oracle import DeviceOracle, LabelBatches  # noqa: E402
 from r2b.engines.torch.rows import DeviceRows, add_by_cell  # noqa: E402
 from r2b.errors import NotSolvedWarning  # noqa: E402
 
@@ -115,7 +114,7 @@ def test_batches_answer_as_the_whole_does(weighted: bool) -> None:
     weight = np.random.default_rng(1).random(1000) if weighted else None
     host, whole = two_oracles(y, groups, weight)
     rows = whole.source.rows
-    cut = DeviceOracle(Batches(torch.from_numpy(y), rows, 137), host.rows.group_weight)
+    cut = DeviceOracle(LabelBatches(torch.from_numpy(y), rows, 137), host.rows.group_weight)
     found = disagreement(host, cut, 0.1 * np.random.default_rng(3).standard_normal((4, 7)), 1.0)
     assert max(found.values()) <= 1e-12, found
 

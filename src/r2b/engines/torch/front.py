@@ -20,10 +20,9 @@ from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask
 from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
-from r2b.engines.torch.batches import Batches, batch_rows_for
 from r2b.engines.torch.labels import TensorRows
 from r2b.engines.torch.newton import DeviceTask
-from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, Resident
+from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, LabelBatches, batch_rows_for
 from r2b.engines.torch.reading import (
     Cells,
     compact,
@@ -134,9 +133,9 @@ def _of_probabilities(
 ) -> FairLabels:
     rows = rows_of(cells, weight)
     whole = batch_rows is None and y.device == rows.device
-    source = Resident(y, rows) if whole else Batches(y, rows, _batch_rows(batch_rows, y, rows.device))
+    source = LabelBatches(y, rows, None if whole else _batch_rows(batch_rows, y, rows.device))
     oracle = DeviceOracle(source, rows.mass, kernel)
-    _, least, off = oracle.looked
+    _, least, off = oracle.label_sums
     refuse_rows(y, least, off)
     schema = schema_of(cells.groups, Vocabulary(np.arange(y.shape[1], dtype=np.int64)), soft=True)
     extent = Extent(len(rows), int(y.shape[1]), dtype_of(y), rows.mass)

@@ -124,7 +124,7 @@ class TensorRows(LabelRows):
         out = torch.empty(y.shape, dtype=dtype, device=device)
         rows = self.rows if part == slice(0, len(self.rows)) else self.rows.part(part)
         shifts = rule.families.shifts(self.groups, rule.prices)
-        choose_kernel(self.kernel, y).answer(y, rows, line_of(shifts, rule.lam, device), out)
+        choose_kernel(self.kernel, device, y.shape[1]).answer(y, rows, line_of(shifts, rule.lam, device), out)
         return out
 
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
@@ -194,7 +194,7 @@ class TensorRows(LabelRows):
         if labels.ndim == 2:
             refuse_labels(labels)
             labels = side_by_side(normalized(labels) if normalize else labels)
-            _, worst = choose_kernel(self.kernel, labels).label_sums(labels, rows)
+            _, worst = choose_kernel(self.kernel, labels.device, labels.shape[1]).label_sums(labels, rows)
             refuse_rows(labels, *worst.tolist())
         else:
             labels = self._known_codes(labels)

@@ -1,17 +1,22 @@
-"""Answers for rows on a device: the ``Oracle`` of tensors. Only tables of the size of the prices leave the device."""
+# mypy: disable-error-code="no-untyped-call"
+"""Answers for rows on a device: the ``Oracle`` of tensors. Only tables of the size of the prices leave the device.
+
+Labels that are larger than the device stay in the host's memory; a batch is copied while the one before is computed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from types import ModuleType
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from r2b._data.compute import parts_of
 from r2b._solve.oracle.protocol import Evaluation, Inspection
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
@@ -28,7 +33,7 @@ _FEWEST_SAMPLED = 1 << 12  # rows, however many classes
 _SUPPORT_ENTRIES = 1 << 26  # of supports that are written down at once
 
 
-def choose_kernel(choice: KernelChoice, y: Tensor) -> ModuleType:
+def choose_kernel(choice: KernelChoice, device: torch.device, n_classes: int) -> ModuleType:
     """Pick the kernel: Triton's on a CUDA device where it is installed, else plain torch.
 
     Raises
@@ -36,7 +41,7 @@ def choose_kernel(choice: KernelChoice, y: Tensor) -> ModuleType:
     MissingExtraError
         Triton was asked for by name and is not installed.
     """
-    if choice == "torch" or (choice == "auto" and not y.is_cuda):
+    if choice == "torch" or (choice == "auto" and device.type != "cuda"):
         return plain
     try:
         from r2b.engines.torch import kernels
@@ -48,50 +53,86 @@ def choose_kernel(choice: KernelChoice, y: Tensor) -> ModuleType:
             remedy="Install it with: pip install triton, or pass kernel='torch'.",
             library="triton",
         ) from cause
-    return plain if choice == "auto" and y.shape[1] > kernels.MOST_CLASSES else kernels
+    return plain if choice == "auto" and n_classes > kernels.MOST_CLASSES else kernels
 
 
-class TensorSource(Protocol):
-    """Where labels come from: one tensor on the device, or batches that are brought to it."""
+class LabelBatches:
+    """Labels on the device as a whole, or in the host's memory and brought to the device in batches.
 
-    n_cells: int
-    n_classes: int
-    rows: DeviceRows
+    Cells, thresholds and the order of the rows take some twenty bytes a row and stay on the device; labels come and go.
 
-    @property
-    def mass(self) -> Floats:
-        """Weight of the rows of each cell."""
-        ...
+    Parameters
+    ----------
+    y : tensor of shape (N, n_classes)
+        Copies overlap with computing where it is pinned (``y.pin_memory()``); else each batch goes through pinned memory.
+    rows : DeviceRows
+    batch_rows : int, optional
+        All rows by default.
+
+    Examples
+    --------
+    >>> y = torch.tensor([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]])
+    >>> batches = LabelBatches(y, DeviceRows(torch.tensor([0, 1, 1]), 2, np.array([1, 2])), batch_rows=2)
+    >>> [part.shape[0] for part, _ in batches.parts()]
+    [2, 1]
+    """
+
+    def __init__(self, y: Tensor, rows: DeviceRows, batch_rows: int | None = None) -> None:
+        self.y, self.rows, self.n_classes = y, rows, int(y.shape[1])
+        self.slices = parts_of(len(rows), batch_rows or len(rows))
+        self.batches = [rows] if len(self.slices) == 1 else [rows.part(each) for each in self.slices]
+        self._buffers: list[_Buffer] = []
 
     def parts(self) -> Iterator[tuple[Tensor, DeviceRows]]:
-        """Give labels and rows, part after part, on the device."""
-        ...
+        """Give labels and rows on the device, one batch after another; the next is on its way while the last is computed."""
+        device = self.rows.device
+        if self.y.device == device:
+            yield from ((self.y[each], rows) for each, rows in zip(self.slices, self.batches, strict=True))
+            return
+        if not self._buffers:
+            self._buffers = [_Buffer(self.slices[0].stop, self.y, device) for _ in self.slices[:2]]
+        coming = self._buffers[0].bring(self.y[self.slices[0]])
+        for number, rows in enumerate(self.batches):
+            labels, buffer = coming, self._buffers[number % 2]
+            if number + 1 < len(self.batches):
+                coming = self._buffers[(number + 1) % 2].bring(self.y[self.slices[number + 1]])
+            torch.cuda.current_stream(device).wait_event(buffer.arrived)
+            yield labels, rows
+            buffer.left.record(torch.cuda.current_stream(device))
 
-    def take(self, n_rows: int) -> tuple[Tensor, DeviceRows]:
+    def sample(self, n_rows: int) -> LabelBatches:
         """Give about this many rows that stand for all of them, on the device."""
-        ...
-
-
-class Resident:
-    """Labels that are on the device as a whole."""
-
-    def __init__(self, y: Tensor, rows: DeviceRows) -> None:
-        self.y, self.rows = y, rows
-        self.n_cells, self.n_classes = rows.n_cells, int(y.shape[1])
-
-    @property
-    def mass(self) -> Floats:
-        """Weight of the rows of each cell."""
-        return self.rows.mass
-
-    def parts(self) -> Iterator[tuple[Tensor, DeviceRows]]:
-        """Give them."""
-        yield self.y, self.rows
-
-    def take(self, n_rows: int) -> tuple[Tensor, DeviceRows]:
-        """Give about this many rows that stand for all of them."""
         numbers, some = self.rows.sample(n_rows)
-        return self.y[numbers], some
+        return LabelBatches(self.y[numbers.to(self.y.device)].to(self.rows.device), some)
+
+
+class _Buffer:
+    """Memory on the device for one batch, and pinned memory on the host where labels are not pinned themselves."""
+
+    def __init__(self, n_rows: int, y: Tensor, device: torch.device) -> None:
+        self.here = torch.empty(n_rows, y.shape[1], dtype=y.dtype, device=device)
+        self.stage = None if y.is_pinned() else torch.empty(n_rows, y.shape[1], dtype=y.dtype, pin_memory=True)
+        self.stream: Any = torch.cuda.Stream(device)
+        self.arrived: Any = torch.cuda.Event()
+        self.left: Any = torch.cuda.Event()
+        self.left.record(torch.cuda.current_stream(device))
+
+    def bring(self, batch: Tensor) -> Tensor:
+        if self.stage is not None:
+            self.arrived.synchronize()  # the copy before may still read the stage
+            self.stage[: len(batch)].copy_(batch)
+            batch = self.stage[: len(batch)]
+        with torch.cuda.stream(self.stream):
+            self.stream.wait_event(self.left)
+            self.here[: len(batch)].copy_(batch, non_blocking=True)
+            self.arrived.record(self.stream)
+        return self.here[: len(batch)]
+
+
+def batch_rows_for(y: Tensor, device: torch.device) -> int:
+    """Choose the rows of a batch: two of them in half of what the device has free, and no more than 4 GB each."""
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 1 << 30
+    return int(max(1, min(free // 4, 1 << 32) // (y.shape[1] * y.element_size())))
 
 
 class DeviceOracle:
@@ -99,7 +140,7 @@ class DeviceOracle:
 
     Parameters
     ----------
-    source : TensorSource
+    source : LabelBatches
     cell_weight : ndarray of shape (n_cells,)
         What each cell counts. Means are taken over the rows that are here, so a sample answers for the whole.
     kernel : {"auto", "triton", "torch"}
@@ -107,110 +148,86 @@ class DeviceOracle:
     Examples
     --------
     >>> rows = DeviceRows(torch.tensor([0, 1]), 2, np.array([1, 1]))
-    >>> oracle = DeviceOracle(Resident(torch.tensor([[0.7, 0.3], [0.2, 0.8]], dtype=torch.float64), rows), np.ones(2))
+    >>> oracle = DeviceOracle(LabelBatches(torch.tensor([[0.7, 0.3], [0.2, 0.8]], dtype=torch.float64), rows), np.ones(2))
     >>> oracle.evaluate(np.array([[0.1, -0.1], [0.0, 0.0]]), 1.0, curvature=False).means
     array([[0.6, 0.4],
            [0.2, 0.8]])
     """
 
-    def __init__(self, source: TensorSource, cell_weight: Floats, kernel: KernelChoice = "auto") -> None:
-        self.source = source
-        self.cell_weight = cell_weight
+    def __init__(self, source: LabelBatches, cell_weight: Floats, kernel: KernelChoice = "auto") -> None:
+        self.source, self.cell_weight = source, cell_weight
+        self.share = cell_weight / cell_weight.sum()
         self.kernel: KernelChoice = kernel
+        self.kernels = choose_kernel(kernel, source.rows.device, source.n_classes)
         self.reads = 0  # walks over all labels, for those who count them
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
-        sums = self._added(lambda kernel, y, rows, line: kernel.walk(y, rows, line), prices, lam)
+        line = line_of(prices, lam, self.source.rows.device)
+        sums, _ = self._walked(lambda y, rows: (self.kernels.walk(y, rows, line),))
         mean = sums / self._cell_mass[:, None]
-        share = self.cell_weight / self.cell_weight.sum()
         curve = self.curvature(prices, lam).cpu().numpy() if curvature else None
-        return Evaluation(np.ascontiguousarray(mean[:, :-1]), float(share @ mean[:, -1]), curve)
+        return Evaluation(np.ascontiguousarray(mean[:, :-1]), float(self.share @ mean[:, -1]), curve)
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         assert answers is None, "answers row by row belong to rows in memory"
-        worst = 0.0
-        sums = np.zeros((self.source.n_cells, self.source.n_classes + 5))
-        self.reads += 1
-        for y, rows in self.source.parts():
-            found, off = choose_kernel(self.kernel, y).inspect(y, rows, line_of(prices, lam, y.device), unchanged=unchanged)
-            sums += found.cpu().numpy()
-            worst = max(worst, float(off))
-        mass = self._cell_mass
-        slack, squared_norm, agreement, squared_distance, moved = (sums[:, -5:].sum(axis=0) / self.source.mass.sum()).tolist()
-        return Inspection(sums[:, :-5] / mass[:, None], slack, squared_norm, agreement, squared_distance, moved, worst)
+        line = line_of(prices, lam, self.source.rows.device)
+        sums, worst = self._walked(lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged))
+        evidence = [*(sums[:, -5:].sum(axis=0) / self.source.rows.mass.sum()).tolist(), float(worst.max())]
+        return Inspection(sums[:, :-5] / self._cell_mass[:, None], *evidence)
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in."""
-        means: Floats = self.looked[0] / self._cell_mass[:, None]
+        means: Floats = self.label_sums[0] / self._cell_mass[:, None]
         return means
 
     @cached_property
-    def looked(self) -> tuple[Floats, float, float]:
+    def label_sums(self) -> tuple[Floats, float, float]:
         """Sums of the labels by cell, the least entry, and how far the worst row sum is from 1: seen once, in one walk."""
-        sums = np.zeros((self.source.n_cells, self.source.n_classes))
-        least, off = 0.0, 0.0
-        self.reads += 1
-        for y, rows in self.source.parts():
-            found, worst = choose_kernel(self.kernel, y).label_sums(y, rows)
-            sums += found.cpu().numpy()
-            low, high = worst.tolist()
-            least, off = min(least, low), max(off, high)
-        return sums, least, off
+        sums, worst = self._walked(self.kernels.label_sums)
+        return sums, float(worst[:, 0].min()), float(worst[:, 1].max())
 
     def curvature(self, prices: Floats, lam: float) -> Tensor:
         """Minus the derivative of the cells' means by their prices, of shape (n_cells, n_classes, n_classes), on the device."""
-        folded: Tensor | None = None
+        device, n_classes = self.source.rows.device, self.source.n_classes
+        line = line_of(prices, lam, device)
+        folded = torch.zeros(self.source.rows.n_cells, n_classes, n_classes, dtype=torch.float64, device=device)
         for y, rows in self.source.parts():
-            found = _pairs(choose_kernel(self.kernel, y), y, rows, line_of(prices, lam, y.device))
-            folded = found if folded is None else folded + found
-        assert folded is not None
+            _add_pairs(self.kernels, y, rows, line, folded)
         self.reads += 1
-        folded /= torch.from_numpy(self._cell_mass * lam).to(folded.device)[:, None, None]
+        folded /= torch.from_numpy(self._cell_mass * lam).to(device)[:, None, None]
         # Each row of 1_A 1_A' / |A| sums to 1 on the support, so the sums of the rows are the diagonal that is wanted.
         return torch.diag_embed(folded.sum(dim=2)) - folded
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of rows by pairs of columns of the design."""
         curve = self.curvature(prices, lam)
-        share = self.cell_weight / self.cell_weight.sum()
         counted = torch.tensor(design, device=curve.device)
-        scaled = torch.from_numpy(share[:, None] * design).to(curve.device)
+        scaled = torch.from_numpy(self.share[:, None] * design).to(curve.device)
         folded: Floats = torch.einsum("jg,jkl,jh->gkhl", scaled, curve, counted).cpu().numpy()
         return folded
 
-    def sample(self) -> DeviceOracle | None:
-        """Give a sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
+    def samples(self) -> tuple[DeviceOracle, DeviceOracle] | None:
+        """Give a small and a larger sample, which are the same here, for a solver to come near with; None where all rows are cheap."""
         n_rows, n_classes = len(self.source.rows), self.source.n_classes
         if n_rows * n_classes < _THIN_FROM:
             return None
         wanted = max(_FEWEST_SAMPLED, min(n_rows // _THIN, _MOST_SAMPLED // n_classes))
-        return DeviceOracle(Resident(*self.source.take(wanted)), self.cell_weight, self.kernel)
+        sample = DeviceOracle(self.source.sample(wanted), self.cell_weight, self.kernel)
+        return sample, sample
 
-    def samples(self) -> tuple[DeviceOracle, DeviceOracle] | None:
-        """Give a small and a larger sample, which are the same here."""
-        sample = self.sample()
-        return None if sample is None else (sample, sample)
-
-    def _added(self, task: _Task, prices: Floats, lam: float) -> Floats:
+    def _walked(self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]) -> tuple[Floats, Floats]:
+        """Walk all rows once: add up sums by cell, and list what is said of the rows of each batch."""
         self.reads += 1
-        total: Floats | None = None
-        for y, rows in self.source.parts():
-            found = task(choose_kernel(self.kernel, y), y, rows, line_of(prices, lam, y.device)).cpu().numpy()
-            total = found if total is None else total + found
-        assert total is not None
-        return total
+        found = [[each.cpu().numpy() for each in walk(y, rows)] for y, rows in self.source.parts()]
+        return sum((sums for sums, *_ in found), np.zeros(1)), np.array([worst for _, *worst in found]).reshape(len(found), -1)
 
     @cached_property
     def _cell_mass(self) -> Floats:
-        mass = self.source.mass
+        mass = self.source.rows.mass
         # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
         return np.where(mass > 0, mass, 1.0)
-
-
-class _Task(Protocol):
-    def __call__(self, kernel: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor) -> Tensor: ...
 
 
 def line_of(prices: Floats, lam: float, device: torch.device) -> Tensor:
@@ -218,18 +235,15 @@ def line_of(prices: Floats, lam: float, device: torch.device) -> Tensor:
     return torch.from_numpy(np.concatenate([[lam], np.ascontiguousarray(prices, dtype=np.float64).ravel()])).to(device)
 
 
-def _pairs(kernel: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor) -> Tensor:
+def _add_pairs(kernels: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor, total: Tensor) -> None:
     """Add up ``w 1_A 1_A' / |A|`` by cell."""
     n_classes, lanes = y.shape[1], rows.lanes
-    total = torch.zeros(rows.n_cells, n_classes, n_classes, dtype=torch.float64, device=y.device)
     most = max(int((lanes.stops - lanes.starts).max()), _SUPPORT_ENTRIES // n_classes)
-    room = torch.empty(min(most, len(rows)), n_classes, dtype=y.dtype, device=y.device)
+    supports = torch.empty(min(most, len(rows)), n_classes, dtype=y.dtype, device=y.device)
     for part in lanes.parts(most):
-        kernel.supports(y, rows, line, part, room)
-        begin = int(lanes.starts[part.start])
-        cells = lanes.cells[part]
+        kernels.supports(y, rows, line, part, supports)
+        begin, cells = int(lanes.starts[part.start]), lanes.cells[part]
         edges = [*(np.flatnonzero(np.diff(cells, prepend=-1)) + part.start), part.stop]
         for first, last in pairwise(edges):
-            here = room[int(lanes.starts[first]) - begin : int(lanes.stops[last - 1]) - begin]
+            here = supports[int(lanes.starts[first]) - begin : int(lanes.stops[last - 1]) - begin]
             total[int(lanes.cells[first])] += here.T @ here
-    return total
