@@ -72,7 +72,7 @@ PARTS = {
     "tests/test_scale_files_faults": "slow",
     "tests/test_sklearn_common": "slow",
     "tests/test_sklearn_interplay": "slow",
-    "tests/test_sklearn_strategies": "slow",
+    "tests/test_sklearn_forms": "slow",
     "tests/test_sklearn_training": "slow",
     "tests/test_solvers_families": "slow",
 }

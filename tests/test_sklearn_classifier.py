@@ -27,7 +27,7 @@ import r2b
 from r2b.errors import InputError, LengthError, ParameterError, RowsUnavailableError
 from r2b.metrics import demographic_parity
 from r2b.sklearn import ParityClassifier
-from r2b.sklearn.probabilities import probabilities_of
+from r2b.sklearn.learners import probabilities_of
 
 RNG = np.random.default_rng(3)
 N = 300
@@ -57,7 +57,7 @@ def fitted(learner, features=X, y=LABELS, **settings):
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else value,
 )
-def test_the_strategy_follows_from_what_the_learner_can_do_and_is_said(learner, form, reason):
+def test_the_form_follows_from_what_the_learner_can_do_and_is_said(learner, form, reason):
     model = fitted(learner)
     assert model.form_ == form
     assert reason in model.form_reason_
@@ -121,7 +121,7 @@ def test_a_classifier_that_takes_probabilities_gets_them():
     ("learner", "form", "remedy"),
     [(KNeighborsClassifier(), "expand", "'sample'"), (Ridge(), "round", "form='soft'"), (Ridge(), "argmax", "Pass one of 'auto'")],
 )
-def test_a_strategy_that_the_learner_cannot_follow_is_refused(learner, form, remedy):
+def test_a_form_that_the_learner_cannot_follow_is_refused(learner, form, remedy):
     with pytest.raises(ParameterError, match=remedy):
         fitted(learner, form=form)
 

@@ -275,7 +275,7 @@ def test_the_accuracy_of_a_report_reads_a_column_and_nothing_wider():
 
 @pytest.mark.parametrize("state", ["abc", -1, 1.5, np.random])
 def test_a_random_state_that_is_none_is_refused(state):
-    with pytest.raises(ParameterError, match=r"random_state is .*RandomState, or None"):
+    with pytest.raises(ParameterError, match=r"random_state is .*, or None"):
         LabelDebiaser(form="sample", random_state=state).fit_transform(LABELS, sensitive_features=GROUPS)
     with pytest.raises(ParameterError, match="random_state"):
         fitted(KNeighborsClassifier(), random_state=state)

@@ -17,8 +17,7 @@ import r2b
 from r2b.datasets import load_adult
 from r2b.metrics import demographic_parity
 from r2b.sklearn import ParityClassifier
-from r2b.sklearn.strategies import TrainingRows
-from r2b.sklearn.training import split_whole_rows
+from r2b.sklearn.forms import TrainingRows, split_whole_rows
 
 RNG = np.random.default_rng(11)
 N = 400

@@ -16,7 +16,6 @@ import r2b
 from r2b.errors import InputError, ParameterError, UnseenError
 from r2b.metrics import demographic_parity
 from r2b.sklearn import LabelDebiaser
-from r2b.sklearn.options import seed_of
 
 RNG = np.random.default_rng(5)
 GROUPS = RNG.choice(["f", "m"], 600, p=[0.4, 0.6])
@@ -88,7 +87,6 @@ def test_a_random_state_of_scikit_learn_is_taken():
         for _ in range(2)
     ]
     assert (draws[0] == draws[1]).all()
-    assert seed_of(None, 3) is None
 
 
 def test_a_clone_has_the_parameters_and_no_fit():

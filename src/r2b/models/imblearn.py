@@ -15,8 +15,7 @@ from r2b._labels import FairLabels
 from r2b._labels.options import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
 from r2b.models.libraries import require
-from r2b.sklearn.labels import check_same_rows, checked_labels, note_features, publish, without_rows
-from r2b.sklearn.options import WITHOUT, seed_of, solve, store
+from r2b.sklearn.labels import WITHOUT, check_same_rows, checked_labels, note_features, publish, solve, store, without_rows
 
 _BaseSampler: Any = require("imblearn", extra="imblearn", needed_by="r2b.models.imblearn").base.BaseSampler
 
@@ -137,7 +136,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         note_features(self, X)
         self.labels_: FairLabels = without_rows(fair)
         publish(self, fair)
-        labels = fair.round(random_state=seed_of(self.random_state))
+        labels = fair.round(self.random_state)
         if isinstance(y, list):
             return X, labels.tolist()
         return X, labels.to_frame() if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else labels

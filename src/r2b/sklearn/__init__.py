@@ -1,4 +1,4 @@
-"""Fair labels in scikit-learn's manner: a transformer of labels, and a classifier that needs no sensitive attribute to predict.
+"""Fair labels for scikit-learn: a transformer of labels, and a classifier that needs no sensitive attribute to predict.
 
 Examples
 --------

@@ -11,34 +11,29 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from r2b._data.columns import refuse_other_index, row_labels
+from r2b._data.compute import generator, seed_of
 from r2b._labels import FairLabels
 from r2b._labels.forms.sampling import sample_rows
 from r2b._labels.options import Options, takes_options
 from r2b.errors import ParameterError
+from r2b.sklearn.forms import chosen_rows, fresh_learner, train, train_further, training_rows
 from r2b.sklearn.labels import (
+    WITHOUT,
     check_same_rows,
     checked_labels,
     class_order,
     n_rows_of,
     note_features,
-    prices_for_batches,
     publish,
+    refuse_unpriced,
+    require_sensitive,
+    solve,
+    store,
+    weight_column,
     without_rows,
 )
-from r2b.sklearn.learners import FormChoice, choose, refuse_no_learner
-from r2b.sklearn.options import WITHOUT, require_sensitive, seed_of, solve, store
-from r2b.sklearn.prediction_parity import PredictionParity, check_validation, measure
-from r2b.sklearn.probabilities import gives_probabilities, most_probable, probabilities_of, scores_of
-from r2b.sklearn.strategies import Array, batch_rows, chosen_rows
-from r2b.sklearn.training import fresh_learner, train, train_further
-
-
-def _learns_in_batches(self: Any) -> bool:
-    return hasattr(self.estimator, "partial_fit")
-
-
-def _gives_probabilities(self: Any) -> bool:
-    return gives_probabilities(self)
+from r2b.sklearn.learners import Array, FormChoice, choose, gives_probabilities, probabilities_of, refuse_no_learner, scores_of
+from r2b.sklearn.prediction_parity import PredictionParity, measure
 
 
 def _gives_scores(self: Any) -> bool:
@@ -161,7 +156,12 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             The message says what to do instead.
         """
         refuse_no_learner(self.estimator)
-        check_validation(validation)
+        if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 3):
+            raise ParameterError(
+                f"validation is of type {type(validation).__name__} and not three things.",
+                remedy="Pass validation=(X, y, sensitive_features); y may be None.",
+                validation=type(validation).__name__,
+            )
         y = checked_labels(y)
         note_features(self, X)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
@@ -178,7 +178,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             self.parity_ = self.parity_report(X_val, sensitive_features=sensitive_val, y=y_val)
         return self
 
-    @available_if(_learns_in_batches)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,
@@ -215,8 +215,8 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
         y = checked_labels(y)
         groups = {"sensitive_features": sensitive_features, "control_features": control_features}
-        given = {"y": y, **groups, "sample_weight": sample_weight}
-        check_same_rows(X, n_rows_of(y), refuse_other_index(*((name, row_labels(rows)) for name, rows in given.items())))
+        handed = {"y": y, **groups, "sample_weight": sample_weight}
+        check_same_rows(X, n_rows_of(y), refuse_other_index(*((name, row_labels(rows)) for name, rows in handed.items())))
         if not first and labels is not None:
             raise ParameterError(
                 "The argument labels came with a later batch, but the prices were fixed by the first.",
@@ -225,14 +225,17 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             )
         note_features(self, X, first=first)
         if first:
-            solved = prices_for_batches(labels, classes) or solve(self, y, sample_weight=sample_weight, **groups)
+            solved = solve(self, y, sample_weight=sample_weight, **groups) if labels is None else getattr(labels, "labels_", labels)
             choice = choose(self.form, self.estimator, n_rows_of(y), "partial_fit")
             learner, batch = fresh_learner(self.estimator, choice.form), 0
         else:
             solved, choice = self.labels_, FormChoice(self.form_, self.form_reason_)
             learner, batch = self.estimator_, self.n_batches_
-        prices_for_batches(solved, classes)
-        rows = batch_rows(solved, choice.form, seed_of(self.random_state, batch), y, sample_weight, normalize=self.normalize, **groups)
+        refuse_unpriced(solved, classes)
+        seed = int(np.random.SeedSequence([seed_of(self.random_state), batch]).generate_state(1)[0])
+        weight = None if sample_weight is None else weight_column(sample_weight)
+        given = solved.transform(y, sample_weight=sample_weight, normalize=self.normalize, form=choice.form, random_state=seed, **groups)
+        rows = training_rows(solved, choice.form, given, n_rows_of(y), weight)
         # A first batch that fails leaves nothing behind, so that the next one is the first again.
         self.estimator_ = train_further(learner, X, rows, solved.classes)
         self.form_, self.form_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1
@@ -260,10 +263,10 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """
         check_is_fitted(self, "labels_")
         if self.form_ == "soft":
-            return most_probable(self.predict_proba(X), self.classes_)
+            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         return np.asarray(self.estimator_.predict(X))
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Give the probabilities of the classes; parity of the fair labels carries over to their group means.
 
@@ -279,7 +282,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         check_is_fitted(self, "labels_")
         return probabilities_of(self.estimator_, X, self.classes_, self.form_)
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Give the logarithms of the probabilities; minus infinity where one is 0.
 
@@ -310,7 +313,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         check_is_fitted(self, "labels_")
         return scores_of(self.estimator_, X, self.classes_)
 
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_sampled(self, X: Any, random_state: Any = 0) -> Array:
         """Draw a class for every row from its probabilities: hard decisions whose parity is that of the probabilities, in expectation.
 
@@ -325,8 +328,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         ndarray of shape (n,)
         """
         chances = self.predict_proba(X)
-        uniforms = np.random.default_rng(seed_of(random_state)).random(len(chances))
-        return np.asarray(self.classes_[sample_rows(chances, uniforms)])
+        return np.asarray(self.classes_[sample_rows(chances, generator(random_state).random(len(chances)))])
 
     def parity_report(
         self, X: Any, *, sensitive_features: Any, y: Any = None, sample_weight: Any = None, n_permutations: int = 200

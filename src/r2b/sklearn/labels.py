@@ -1,7 +1,8 @@
-"""The labels that a classifier is given, checked the way scikit-learn's classifiers check theirs."""
+"""What the estimators share: options as parameters, labels checked the way scikit-learn checks them, and the way to fair labels."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,53 @@ from r2b._data.arrays import plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
-from r2b.engines.memory import lives_on_a_device
+from r2b._labels.options import DEFAULTS, refuse_unknown
+from r2b.engines.memory import debias, lives_on_a_device
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+WITHOUT = ("progress",)
+"""Options of ``debias`` that are no parameter of an estimator: a callback neither clones nor pickles."""
+
+
+def store(estimator: Any, options: Mapping[str, Any], /, **own: Any) -> None:
+    """Keep constructor arguments under their names, untouched: what scikit-learn asks of a constructor.
+
+    Raises
+    ------
+    ParameterError
+        An option that does not exist.
+    """
+    refuse_unknown(options, WITHOUT)
+    usual = {name: default for name, default in DEFAULTS.items() if name not in WITHOUT}
+    for name, value in {**usual, **options, **own}.items():
+        setattr(estimator, name, value)
+
+
+def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
+    """Call ``debias`` with the parameters of an estimator and the arguments that speak of rows.
+
+    Raises
+    ------
+    ParameterError
+        There are no sensitive features.
+    """
+    require_sensitive(data["sensitive_features"], type(estimator).__name__)
+    taken = estimator.get_params(deep=False)
+    return debias(y, **{name: taken[name] for name in DEFAULTS if name in taken}, **data)
+
+
+def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:
+    """Refuse to go on without sensitive features: labels that nobody made fair would pass for fair ones."""
+    if sensitive_features is None:
+        raise ParameterError(
+            f"{name} was called without sensitive_features, so there are no groups to be fair to.",
+            remedy="Pass sensitive_features=...; inside a pipeline or a search, enable metadata routing and call "
+            f"set_{method}_request(sensitive_features=True) on it.",
+            sensitive_features=None,
+        )
 
 
 def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
@@ -134,21 +178,18 @@ def class_order(classes: Array) -> Array:
         return np.arange(len(classes))
 
 
-def prices_for_batches(labels: Any, classes: Any) -> FairLabels | None:
-    """Give the fair labels behind an estimator or themselves, after a look at whether they know all classes; None for None.
+def refuse_unpriced(solved: Any, classes: Any) -> None:
+    """Refuse what holds no prices, or none of a class that batches are said to have.
 
     Raises
     ------
     ParameterError, UnseenError
     """
-    if labels is None:
-        return None
-    solved = getattr(labels, "labels_", labels)
     if not isinstance(solved, FairLabels):
         raise ParameterError(
-            f"The argument labels is of type {type(labels).__name__} and holds no prices.",
+            f"The argument labels is of type {type(solved).__name__} and holds no prices.",
             remedy="Pass a fitted LabelDebiaser, or what r2b.debias returned.",
-            labels=type(labels).__name__,
+            labels=type(solved).__name__,
         )
     wanted = np.asarray(solved.classes if classes is None else classes)
     unknown = wanted[~np.isin(wanted, solved.classes)]
@@ -158,13 +199,11 @@ def prices_for_batches(labels: Any, classes: Any) -> FairLabels | None:
             remedy="Find the prices on all labels first and pass labels=LabelDebiaser(...).fit(all_y, sensitive_features=all_s).",
             value=plain_value(unknown[0]),
         )
-    return solved
 
 
-def publish(estimator: Any, labels: FairLabels, order: Array | None = None) -> None:
+def publish(estimator: Any, labels: FairLabels, order: Array | slice = slice(None)) -> None:
     """Set the fitted attributes that all estimators have: names, prices and evidence, with classes in this order."""
-    places = np.arange(len(labels.classes)) if order is None else order
-    estimator.classes_, estimator.groups_, estimator.prices_ = labels.classes[places], labels.groups, labels.prices[:, places]
+    estimator.classes_, estimator.groups_, estimator.prices_ = labels.classes[order], labels.groups, labels.prices[:, order]
     estimator.certificate_, estimator.status_ = labels.certificate, labels.status
     estimator.n_iter_ = len(labels.history)
 

@@ -1,24 +1,26 @@
-"""What a learner can do, asked before anything is trained: weights, soft targets, splits of its own."""
+"""What a learner can do, asked before anything is trained, and what a trained one says about new rows: probabilities of all classes."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from r2b.errors import ParameterError
+from r2b._constraints.families.request import one_of
+from r2b._solve.oracle.plain import project
+from r2b.errors import InputError, ParameterError, ShapeError
 
+Array = np.ndarray[Any, np.dtype[Any]]
 Form = Literal["expand", "sample", "round", "soft"]
 _HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
 
 
-@dataclass(frozen=True)
-class FormChoice:
+class FormChoice(NamedTuple):
     """A form and the reason for it.
 
     Attributes
@@ -57,28 +59,24 @@ def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> FormC
     >>> choose("auto", KNeighborsClassifier(), 100).form
     'sample'
     """
-    options = ("auto", *get_args(Form))
-    if wanted not in options:
-        raise ParameterError(f"form is {wanted!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", form=wanted)
+    one_of("form", wanted, ("auto", *get_args(Form)))
     if wanted != "auto":
         _refuse_mismatch(wanted, learner, method)
         return FormChoice(wanted, "asked for")  # type: ignore[arg-type]
     name = type(learner).__name__
     if is_regressor(learner):
         return FormChoice("soft", f"{name} is a regressor: it learns the fair probabilities themselves")
-    if reads_pairs(learner):
-        return FormChoice("sample", f"X is a table of pairs of rows to {name}, which cannot be repeated: every row gets one class, drawn")
-    if resamples(learner):
-        return FormChoice("sample", f"a step of {name} resamples rows, which weights do not follow: every row gets one class, drawn")
-    if weight_keyword(learner, method) is None:
-        return FormChoice("sample", f"{name}.{method} takes no sample_weight: every row gets one class, drawn from its fair probabilities")
-    if counts_rows(learner):
-        return FormChoice(
-            "sample", f"{name} balances classes by counting rows, and copies would count too: every row gets one class, drawn"
-        )
-    split = own_split(learner, n_rows) if method == "fit" else None
-    if split is not None and not takes_validation_rows(learner):
-        return FormChoice("sample", f"{name} {split}, and copies of one row would land on both sides: every row gets one class, drawn")
+    split = own_split(learner, n_rows) if method == "fit" and not takes_validation_rows(learner) else None
+    reasons = (
+        (reads_pairs(learner), f"X is a table of pairs of rows to {name}, which cannot be repeated"),
+        (resamples(learner), f"a step of {name} resamples rows, which weights do not follow"),
+        (weight_keyword(learner, method) is None, f"{name}.{method} takes no sample_weight"),
+        (counts_rows(learner), f"{name} balances classes by counting rows, and copies would count too"),
+        (split is not None, f"{name} {split}, and copies of one row would land on both sides"),
+    )
+    for holds, reason in reasons:
+        if holds:
+            return FormChoice("sample", f"{reason}: every row gets one class, drawn from its fair probabilities")
     return FormChoice("expand", f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights")
 
 
@@ -97,28 +95,19 @@ def refuse_no_learner(learner: Any) -> None:
 
 
 def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
-    name = type(learner).__name__
-    if wanted != "soft" and is_regressor(learner):
-        raise ParameterError(
-            f"The form {wanted!r} trains on classes, but {name} is a regressor.",
-            remedy="Use form='soft', or pass a classifier.",
-            form=wanted,
-            estimator=name,
-        )
-    if wanted == "expand" and resamples(learner):
-        raise ParameterError(
-            f"The form 'expand' needs weights, but a step of {name} resamples rows, which weights do not follow.",
-            remedy="Use form='sample' or 'round'.",
-            form=wanted,
-            estimator=name,
-        )
-    if wanted == "expand" and weight_keyword(learner, method) is None:
-        raise ParameterError(
-            f"The form 'expand' needs weights, but {name}.{method} takes no sample_weight.",
-            remedy="Use form='sample' or 'round', or a learner that takes sample_weight.",
-            form=wanted,
-            estimator=name,
-        )
+    name, expands = type(learner).__name__, wanted == "expand"
+    faults = (
+        (wanted != "soft" and is_regressor(learner), f"trains on classes, but {name} is a regressor", "'soft', or pass a classifier"),
+        (
+            expands and resamples(learner),
+            f"needs weights, but a step of {name} resamples rows, which weights do not follow",
+            "'sample' or 'round'",
+        ),
+        (expands and weight_keyword(learner, method) is None, f"needs weights, but {name}.{method} takes none", "'sample' or 'round'"),
+    )
+    for holds, fault, remedy in faults:
+        if holds:
+            raise ParameterError(f"The form {wanted!r} {fault}.", remedy=f"Use form={remedy}.", form=wanted, estimator=name)
 
 
 def weight_keyword(learner: Any, method: str = "fit") -> str | None:
@@ -137,7 +126,7 @@ def weight_keyword(learner: Any, method: str = "fit") -> str | None:
         return None if inner is None else f"{name}__{inner}"
     if isinstance(learner, MultiOutputRegressor) and weight_keyword(learner.estimator, method) is None:
         return None  # it says that it takes weights, whatever the regressor inside does
-    if "sample_weight" in _parameters(learner, method):
+    if "sample_weight" in parameters_of(learner, method):
         return "sample_weight"
     # A search hands its keywords on to the learner that it searches for.
     return weight_keyword(learner.estimator, method) if _is_search(learner) and method == "fit" else None
@@ -201,20 +190,11 @@ def _splits(learner: Any, n_rows: int) -> str | None:
 
 def takes_validation_rows(learner: Any) -> bool:
     """Tell whether ``fit`` takes the rows for early stopping from outside, with weights."""
-    return {"X_val", "y_val", "sample_weight_val"} <= _parameters(learner, "fit")
+    return {"X_val", "y_val", "sample_weight_val"} <= parameters_of(learner, "fit")
 
 
-def takes_matrix(learner: Any) -> bool:
-    """Tell whether a regressor takes all classes at once."""
-    return bool(get_tags(learner).target_tags.multi_output)
-
-
-def takes_classes(learner: Any) -> bool:
-    """Tell whether ``partial_fit`` wants to know the classes."""
-    return "classes" in _parameters(learner, "partial_fit")
-
-
-def _parameters(learner: Any, method: str) -> set[str]:
+def parameters_of(learner: Any, method: str) -> set[str]:
+    """Give the names of the parameters of a method; none where a learner does not have it."""
     function = getattr(learner, method, None)
     return set() if function is None else set(inspect.signature(function).parameters)
 
@@ -222,3 +202,66 @@ def _parameters(learner: Any, method: str) -> set[str]:
 def _is_search(learner: Any) -> bool:
     settings = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
     return {"estimator", "cv", "refit"} <= set(settings)
+
+
+def gives_probabilities(model: Any) -> bool:
+    """Tell whether a classifier around a learner can give probabilities: by regression, or because the learner does."""
+    return bool(is_regressor(model.estimator)) or hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
+
+
+def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
+    """Give the probabilities of all classes.
+
+    Predictions of regressors are put back by the Euclidean projection. Clipping at 0 and dividing by the sum is the other way: it has no
+    answer for a row of zeros, and dividing moves large entries more than small ones, while the projection takes the same from all. The
+    projection is also never farther from the true probabilities than the prediction was, since these lie in the simplex.
+
+    Parameters
+    ----------
+    learner : estimator
+        Trained.
+    X : array, sparse matrix or frame
+    classes : ndarray of shape (L,)
+    form : str
+
+    Returns
+    -------
+    ndarray of shape (n, L)
+        Columns in the order of ``classes``, whatever order the learner has.
+    """
+    if form == "soft":
+        rows = np.asarray(learner.predict(X) if is_regressor(learner) else learner.predict_proba(X), np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(classes):
+            raise ShapeError(
+                f"{type(learner).__name__} was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}.",
+                remedy="Use another form for this learner.",
+                shape=rows.shape,
+            )
+        return project(rows)
+    given = np.asarray(learner.predict_proba(X))
+    known = np.asarray(learner.classes_)
+    if known.tolist() == classes.tolist():
+        return given
+    out = np.zeros((len(given), len(classes)), given.dtype)
+    place = {value: k for k, value in enumerate(classes.tolist())}
+    out[:, [place[value] for value in known.tolist()]] = given
+    return out
+
+
+def scores_of(learner: Any, X: Any, classes: Array) -> Array:
+    """Give what the learner's ``decision_function`` gives, if it speaks of all classes.
+
+    Raises
+    ------
+    InputError
+        Debiasing left a class without any row, so that the learner has no score for it.
+    """
+    known = np.asarray(learner.classes_)
+    if known.tolist() != classes.tolist():
+        lost = next(value for value in classes.tolist() if value not in known.tolist())
+        raise InputError(
+            f"{type(learner).__name__} has no score for the class {lost!r}, which debiasing left without any row.",
+            remedy="Use predict, or predict_proba, which gives the class the probability 0.",
+            value=lost,
+        )
+    return np.asarray(learner.decision_function(X))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
-from r2b.errors import ParameterError, ShapeError
+from r2b.errors import ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
 from r2b.metrics.demographic import demographic_parity
 from r2b.sklearn.labels import weight_column
@@ -98,16 +98,6 @@ def measure(
         accuracy=None if right is None else float(np.average(right, weights=weight)),
         n_rows=len(predicted),
     )
-
-
-def check_validation(validation: Any) -> None:
-    """Refuse validation rows that are not features, classes and groups."""
-    if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 3):
-        raise ParameterError(
-            f"validation is of type {type(validation).__name__} and not three things.",
-            remedy="Pass validation=(X, y, sensitive_features); y may be None.",
-            validation=type(validation).__name__,
-        )
 
 
 def _right(predicted: Array, y: Any, sensitive_features: Any) -> Array:

@@ -1,4 +1,4 @@
-"""``LabelDebiaser``: labels in, fair labels out, in scikit-learn's manner."""
+"""``LabelDebiaser``: labels in, fair labels out, as an estimator of scikit-learn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Literal, Self, Unpack, get_args
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from r2b._constraints.families.request import one_of
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels.options import DEFAULTS, Options, takes_options
-from r2b.errors import ParameterError
-from r2b.sklearn.labels import publish, refuse_decimals
-from r2b.sklearn.options import WITHOUT, require_sensitive, seed_of, solve, store
+from r2b.sklearn.forms import labels_as
+from r2b.sklearn.labels import WITHOUT, publish, refuse_decimals, require_sensitive, solve, store
 
 LabelForm = Literal["soft", "round", "sample"]
 
@@ -93,7 +93,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         ------
         InputError, ParameterError
         """
-        self._check_form()
+        one_of("form", self.form, get_args(LabelForm))
         refuse_decimals(y)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
         self.labels_ = labels
@@ -114,10 +114,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
             A column is of the kind of y.
         """
         labels = self.fit(y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight).labels_
-        if self.form == "soft":
-            return labels.soft_labels
-        seed = seed_of(self.random_state)
-        return labels.round(seed) if self.form == "round" else labels.sample(seed)
+        return labels_as(labels, self.form, self.random_state)
 
     def transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
         """Apply the prices to other rows, whose classes and groups must be among those fitted.
@@ -138,7 +135,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
             A class or group is new.
         """
         check_is_fitted(self, "labels_")
-        self._check_form()
+        one_of("form", self.form, get_args(LabelForm))
         require_sensitive(sensitive_features, type(self).__name__, "transform")
         refuse_decimals(y)
         return self.labels_.transform(
@@ -148,13 +145,8 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             normalize=self.normalize,
             form=self.form,
-            random_state=seed_of(self.random_state),
+            random_state=self.random_state,
         )
-
-    def _check_form(self) -> None:
-        options = get_args(LabelForm)
-        if self.form not in options:
-            raise ParameterError(f"form is {self.form!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", form=self.form)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,8 @@
-"""Training rows handed to a learner: weights under the right keyword, rows for early stopping held back whole, refusals with a remedy."""
+"""From fair labels to the rows that a learner is trained on, for each form, and the training; no form is the most probable class."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,118 @@ from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import train_test_split
 from sklearn.multioutput import MultiOutputRegressor
+from sklearn.utils import get_tags
 
 from r2b._data.arrays import plain_value
+from r2b._labels import FairLabels
+from r2b._labels.changes import take_rows
 from r2b.errors import InputError, ParameterError
-from r2b.sklearn.learners import Form, own_split, reads_pairs, takes_classes, takes_matrix, takes_validation_rows, weight_keyword
-from r2b.sklearn.strategies import Array, TrainingRows
+from r2b.sklearn.labels import class_order
+from r2b.sklearn.learners import (
+    Array,
+    Form,
+    FormChoice,
+    choose,
+    own_split,
+    parameters_of,
+    reads_pairs,
+    takes_validation_rows,
+    weight_keyword,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What a learner is shown.
+
+    Attributes
+    ----------
+    index : ndarray of shape (m,), or None
+        Row of X behind each training row; None where they are the rows of X themselves.
+    target : ndarray of shape (m,) or (m, n_classes)
+        Classes, or probabilities.
+    weight : ndarray of shape (m,), or None
+        Positive numbers.
+    """
+
+    index: Array | None
+    target: Array
+    weight: Array | None
+
+    def features(self, X: Any) -> Any:
+        """Take the features of these rows, as the kind of table that came in; X itself where no row moves."""
+        return X if self.index is None else take_rows(_indexable(X), self.index)
+
+    def part(self, chosen: Array) -> TrainingRows:
+        """Keep some of the rows."""
+        index = chosen if self.index is None else self.index[chosen]
+        return TrainingRows(index, self.target[chosen], None if self.weight is None else self.weight[chosen])
+
+
+def labels_as(labels: FairLabels, form: Form, random_state: Any) -> Any:
+    """Give the fair labels of the fitted rows in a form, as ``FairLabels.transform`` gives those of others."""
+    if form == "soft":
+        return labels.soft_labels
+    return labels.expand() if form == "expand" else getattr(labels, form)(random_state)
+
+
+def training_rows(labels: FairLabels, form: Form, given: Any, n_rows: int, weight: Array | None) -> TrainingRows:
+    """Give the rows to train on from the labels of ``n_rows`` rows in a form, and the weights of those rows.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"])
+    >>> rows = training_rows(fair, "expand", labels_as(fair, "expand", 0), 6, None)
+    >>> len(rows.target), round(float(rows.weight.sum()), 9)
+    (11, 6.0)
+    """
+    index, target, weight = given if form == "expand" else (None, given, weight)
+    target, order = np.asarray(target), class_order(labels.classes)
+    if target.ndim == 1:
+        # Columns of text come back from some libraries as objects; the learner and ``classes_`` must speak of the same values.
+        target = target.astype(labels.classes.dtype, copy=False)
+    elif not (np.diff(order) > 0).all():
+        target = target[:, order]
+    rows = TrainingRows(index, target, weight)
+    # A row of weight 0 is as good as absent, but not to a learner that draws rows or counts those in a leaf.
+    if weight is not None and not weight.all():
+        rows = rows.part(np.flatnonzero(weight))
+    if rows.index is not None and len(rows.index) == n_rows and bool((rows.index == np.arange(n_rows)).all()):
+        return replace(rows, index=None)
+    return rows
+
+
+def chosen_rows(wanted: str, learner: Any, labels: FairLabels, seed: int) -> tuple[FormChoice, TrainingRows]:
+    """Choose a form and give its rows.
+
+    Some learners split their rows from a certain number on. Copies may pass it where the rows themselves do not, so that the choice is made
+    again once they are counted.
+    """
+    data = labels.dataset
+    assert data is not None
+
+    def rows_in(form: Form) -> TrainingRows:
+        return training_rows(labels, form, labels_as(labels, form, seed), data.n_rows, data.weight)
+
+    choice = choose(wanted, learner, data.n_rows)
+    rows = rows_in(choice.form)
+    again = choose(wanted, learner, len(rows.target))
+    return (choice, rows) if again.form == choice.form else (again, rows_in(again.form))
+
+
+def _indexable(X: Any) -> Any:
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
+        return np.asarray(X)
+    return X
 
 
 def fresh_learner(estimator: Any, form: Form) -> Any:
     """Clone the learner; a regressor of one output becomes one regressor per class."""
     learner = clone(estimator)
-    one_by_one = form == "soft" and is_regressor(learner) and not takes_matrix(learner)
+    one_by_one = form == "soft" and is_regressor(learner) and not get_tags(learner).target_tags.multi_output
     return MultiOutputRegressor(learner) if one_by_one else learner
 
 
@@ -48,7 +150,7 @@ def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any) -> An
 def train_further(learner: Any, X: Any, rows: TrainingRows, classes: Array) -> Any:
     """Show a learner one more batch."""
     _refuse_pairwise(learner, rows)
-    return _call(learner, "partial_fit", X, rows, **({"classes": classes} if takes_classes(learner) else {}))
+    return _call(learner, "partial_fit", X, rows, **({"classes": classes} if "classes" in parameters_of(learner, "partial_fit") else {}))
 
 
 def split_whole_rows(rows: TrainingRows, held_back: float | int, seed: Any) -> tuple[TrainingRows, TrainingRows]:

@@ -81,7 +81,7 @@ def parity_before(name):
 
 @pytest.mark.parametrize("form", ["expand", "round", "sample", "soft"])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_strategy_brings_held_out_rows_nearer_to_parity_or_is_refused(name, form):
+def test_a_form_brings_held_out_rows_nearer_to_parity_or_is_refused(name, form):
     X, y, groups = table()
     model = ParityClassifier(LEARNERS[name], form=form)
     if not can(name, form):
