@@ -174,7 +174,7 @@ def test_weights_and_missing_values_go_through(way: str, shell: Shell) -> None:
         words = (*ASK, "--weight", "w", "--missing", "group", "--stream", "--output", out, "--form", form)
         assert shell("debias", place, *words).code == 0
         assert failed(shell("verify", out, "--json")) == set()
-    refused = shell("debias", place, *ASK, "--stream", "--output", shell.folder / "no")
+    refused = shell("debias", place, *ASK, "--stream", "--output", shell.folder / f"no{'' if 'folder' in way else '.parquet'}")
     assert refused.code == 3
     assert "has no value in 'sex'" in refused.err
 
@@ -211,7 +211,6 @@ def test_reports_from_counts_say_what_reports_from_rows_say(weight: tuple[str, .
         (("{file}", "--label", "job", "--membership", "s=w,w", "--stream"), "--membership is given"),
         (("-", *ASK, "--stream"), "standard input"),
         (("{jsonl}", *ASK, "--stream"), "jsonl"),
-        (("{file}", *ASK, "--stream", "--encoding", "utf-16"), "The encoding is utf-16"),
         (("{folder}", "--label", "jbo", "--sensitive", "sex"), "Did you mean 'job'"),
         (("{folder}", *ASK, "--key", "idd"), "Did you mean 'id'"),
         (("{folder}", *ASK, "--epsilon", "bos=0.1"), "Did you mean 'boss'"),

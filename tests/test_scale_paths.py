@@ -87,8 +87,9 @@ def test_nothing_is_written_where_a_pattern_of_all_folders_would_find_it_again(t
 def test_text_of_two_bytes_a_character_is_recognised(tmp_path: Path, encoding: str) -> None:
     mark = "" if encoding == "utf-16" else "\ufeff"
     (tmp_path / "t.csv").write_bytes(f"{mark}sex,job\nf,a\nm,b\n".encode(encoding))
-    with pytest.raises(InputError, match=r"t\.csv is text of two bytes a character \(UTF-16\).*Convert it to UTF-8"):
+    with pytest.raises(InputError, match=r"t\.csv is not utf-8: byte 0 .* It begins like UTF-16\. Pass encoding='utf-16'"):
         r2b.scan(tmp_path / "t.csv")
+    assert r2b.scan(tmp_path / "t.csv", encoding="utf-16").names == ("sex", "job")
 
 
 def test_remedies_for_text_name_the_argument(tmp_path: Path) -> None:

@@ -49,11 +49,11 @@ def test_a_workbook_cannot_be_written_but_another_format_can_under_its_name() ->
 @pytest.mark.parametrize(
     ("content", "seen", "remedy"),
     [
-        (gzip.compress(b"sex,job\nf,x\n"), "compressed with gz", "--format csv.gz"),
-        ("sex,job\nf,x\n".encode("utf-16"), "like UTF-16", "--encoding utf-16"),
+        (gzip.compress(b"sex,job\nf,x\n"), "compressed with gz", "format='csv.gz'"),
+        ("sex,job\nf,x\n".encode("utf-16"), "like UTF-16", "encoding='utf-16'"),
         (b"PK\x03\x04" + bytes(range(256)), "a workbook or an archive", "as CSV"),
-        (b"PAR1" + bytes(range(256)), "like Parquet", "--format parquet"),
-        ("sex,job\nf,é\n".encode("latin-1"), "cannot be read", "--encoding, such as latin-1"),
+        (b"PAR1" + bytes(range(256)), "like Parquet", "format='parquet'"),
+        ("sex,job\nf,é\n".encode("latin-1"), "cannot be read", "encoding='latin-1'"),
     ],
     ids=["gz", "utf-16", "workbook", "parquet", "latin-1"],
 )
@@ -76,14 +76,17 @@ def test_a_header_split_at_the_wrong_mark_is_told_the_right_one(name: str, text:
     spelled = {"\t": "\\t"}.get(mark, mark)
     with pytest.raises(ParameterError, match="has no column 'sex'") as refused:
         table.check(["sex"], "--sensitive")
-    assert refused.value.remedy == f"Fields seem to be separated by '{spelled}': pass --delimiter '{spelled}'."
+    assert (
+        refused.value.remedy
+        == f"Fields seem to be separated by '{spelled}': delimiter='{spelled}', --delimiter '{spelled}' on the command line."
+    )
     assert len(of(text, name, delimiter=mark).columns(["sex"])["sex"]) == text.count("\n") - 1
 
 
 def test_a_ragged_line_that_another_mark_would_mend_is_told_so() -> None:
     with pytest.raises(InputError, match=r"Line 2 of t\.csv has 1 field, but the header has 2") as refused:
         of(PEOPLE).columns(())
-    assert refused.value.remedy == "Fields seem to be separated by ';': pass --delimiter ';'."
+    assert refused.value.remedy == "Fields seem to be separated by ';': delimiter=';', --delimiter ';' on the command line."
     with pytest.raises(InputError, match="Correct the line"):
         of("a,b\n1,2\n3\n").columns(())
 

@@ -103,3 +103,14 @@ def _by_zstandard(content: bytes) -> bytes:
     with library.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def opened(path: str, compression: str) -> BinaryIO:
+    """Open a file for reading, decompressed on the way."""
+    if not compression:
+        return open(path, "rb")
+    if compression == "zst":
+        stream: Any = importlib.import_module("pyarrow").input_stream(path, compression="zstd")
+        return stream  # type: ignore[no-any-return]
+    found: BinaryIO = _module(compression).open(path, "rb")
+    return found

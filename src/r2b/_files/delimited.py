@@ -53,6 +53,86 @@ class _Sink:
         self.write = out.append
 
 
+@dataclass(frozen=True)
+class Header:
+    """The first record of a delimited file.
+
+    Attributes
+    ----------
+    file : str
+        How errors call the file.
+    names : tuple of str
+    dialect : Dialect
+    raw : str
+        Its text, with the end of its line.
+    n_lines : int
+        Lines that it takes.
+    """
+
+    file: str
+    names: tuple[str, ...]
+    dialect: Dialect
+    raw: str
+    n_lines: int
+
+    @classmethod
+    def read(cls, text: str, file: str, format: Format, delimiter: str | None, encoding: str = "utf-8") -> Header:
+        """Read the header at the start of a text.
+
+        Raises
+        ------
+        EmptyError
+            There is none.
+        InputError
+            The first line is no header.
+        """
+        csv.field_size_limit(2**31 - 1)  # the largest number that every platform takes
+        if not text.strip("\r\n"):
+            raise EmptyError(f"{file} is empty.", remedy="Pass a file with a header and at least one row.", path=file)
+        first = next(_lines(text)).strip()
+        if re.fullmatch(r"sep=.", first.strip('"').lower()):
+            raise InputError(
+                f"The first line of {file}, {first!r}, is a note to a spreadsheet, not a header.",
+                remedy="Remove the line; where the header does not tell the delimiter, pass it with --delimiter.",
+                path=file,
+                line=1,
+            )
+        if delimiter is None:
+            delimiter = "\t" if format.kind == "tsv" else _delimiter_of(text)
+        reader = csv.reader(_lines(text), delimiter=delimiter, strict=True)
+        names = next(guarded(reader, file), [])
+        if not names:
+            raise InputError(f"The first line of {file} is blank.", remedy="Put the names of the columns there.", path=file, line=1)
+        raw = "".join(line for line, _ in zip(_lines(text), range(reader.line_num), strict=False))
+        newline = raw[len(raw.rstrip("\r\n")) :] or "\n"
+        quoted = Dialect(delimiter, newline, True).joined([names])[0] == raw.rstrip("\r\n")
+        return cls(file, tuple(names), Dialect(delimiter, newline, quoted, encoding), raw, reader.line_num)
+
+    def remedy_for(self, name: str) -> str:
+        """Say what to do about a name that is not there where the header may be split at the wrong mark; else nothing."""
+        marks = (mark for mark in _MARKS if mark != self.dialect.delimiter and name in _split(self.raw, mark))
+        return next((_separated(mark) for mark in marks), "")
+
+    def ragged(self, record: str, n_fields: int, first: int) -> InputError:
+        """Say that a record, which begins on this line, has more or fewer fields than the header."""
+        last = first + len(list(_lines(record))) - 1
+        where = f"Line {first}" if last == first else f"The record on lines {first} to {last}"
+        remedy = "Correct the line, or say how fields are separated: delimiter=';' or the like, --delimiter on the command line."
+        if n_fields == len(self.names) + 1 and record.rstrip("\r\n").endswith(self.dialect.delimiter):
+            remedy = f"Take the {_spelled(self.dialect.delimiter)} from the end of every line, or put one at the end of the header."
+        for mark in _MARKS:  # where another one makes header and line agree, it is the delimiter that is wrong, not the line
+            if 1 < len(_split(self.raw, mark)) == len(_split(record, mark)) and mark != self.dialect.delimiter:
+                remedy = _separated(mark)
+        return InputError(
+            f"{where} of {self.file} has {n_fields} field{'' if n_fields == 1 else 's'}, but the header has {len(self.names)}.",
+            remedy=remedy,
+            path=self.file,
+            line=first,
+            n_fields=n_fields,
+            n_names=len(self.names),
+        )
+
+
 @dataclass(eq=False)
 class DelimitedTable(Table):
     """A CSV or TSV file.
@@ -67,35 +147,23 @@ class DelimitedTable(Table):
     name: str
     format: Format
     lines: list[str]
-    dialect: Dialect
-    names: tuple[str, ...]
-    _ends: list[int] = field(default_factory=list)
+    header: Header
+    names: tuple[str, ...] = field(init=False)
+    _ends: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = self.header.names
+        self._ends = [self.header.n_lines]
 
     @classmethod
     def parse(cls, text: str, name: str, format: Format, delimiter: str | None, encoding: str) -> DelimitedTable:
         """Read the header and keep the text."""
-        csv.field_size_limit(2**31 - 1)  # the largest number that every platform takes
-        lines = list(io.StringIO(text, newline=""))
-        if not text.strip("\r\n"):
-            raise EmptyError(f"{name} is empty.", remedy="Pass a file with a header and at least one row.", path=name)
-        if delimiter is None:
-            delimiter = "\t" if format.kind == "tsv" else _delimiter_of(lines)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        header = next(_guarded(reader, name), [])
-        if re.fullmatch(r"sep=.", lines[0].strip().strip('"').lower()):
-            remedy = "Remove the line; where the header does not tell the delimiter, pass it with --delimiter."
-            raise InputError(
-                f"The first line of {name}, {lines[0].strip()!r}, is a note to a spreadsheet, not a header.",
-                remedy=remedy,
-                path=name,
-                line=1,
-            )
-        if not header:
-            raise InputError(f"The first line of {name} is blank.", remedy="Put the names of the columns there.", path=name, line=1)
-        raw = "".join(lines[: reader.line_num])
-        newline = raw[len(raw.rstrip("\r\n")) :] or "\n"
-        quoted = Dialect(delimiter, newline, True).joined([header])[0] == raw.rstrip("\r\n")
-        return cls(name, format, lines, Dialect(delimiter, newline, quoted, encoding), tuple(header), [reader.line_num])
+        return cls(name, format, list(_lines(text)), Header.read(text, name, format, delimiter, encoding))
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the file is written."""
+        return self.header.dialect
 
     @property
     def n_rows(self) -> int:
@@ -114,7 +182,8 @@ class DelimitedTable(Table):
         ends = self._ends[:1]
         for record in self._records(reader):
             if len(record) != len(self.names):
-                raise self._ragged(record, ends[-1] + 1, reader.line_num)
+                text = "".join(self.lines[ends[-1] : reader.line_num])
+                raise self.header.ragged(text, len(record), ends[-1] + 1)
             for take, place in takers:
                 take(record[place])
             ends.append(reader.line_num)
@@ -143,15 +212,7 @@ class DelimitedTable(Table):
 
     def remedy_for(self, name: str) -> str:
         """Say what to do about a name that is not there; the whole header may be split at the wrong mark."""
-        marks = (mark for mark in _MARKS if mark != self.dialect.delimiter and name in self._split(0, mark))
-        return next((_separated(mark) for mark in marks), super().remedy_for(name))
-
-    def _split(self, line: int, mark: str) -> list[str]:
-        """Split a line at another mark; one that cannot be has no fields."""
-        try:
-            return next(csv.reader([self.lines[line].strip("\r\n")], delimiter=mark, strict=True), [])
-        except csv.Error:
-            return []
+        return self.header.remedy_for(name) or super().remedy_for(name)
 
     def place(self, row: int) -> str:
         """Say on which line a row begins."""
@@ -169,7 +230,7 @@ class DelimitedTable(Table):
     def _records(self, reader: Any) -> Iterator[list[str]]:
         """Give the records after the header; blank lines may only end the file, and are kept there."""
         blank = 0
-        for record in _guarded(reader, self.name):
+        for record in guarded(reader, self.name):
             if record and blank:
                 break
             if record:
@@ -183,37 +244,30 @@ class DelimitedTable(Table):
             f"Line {blank} of {self.name} is blank.", remedy='Remove it, or write "" for a field without text.', path=self.name, line=blank
         )
 
-    def _ragged(self, record: list[str], first: int, line: int) -> InputError:
-        where = f"Line {line}" if line == first else f"The record on lines {first} to {line}"
-        remedy = "Correct the line, or say how fields are separated with --delimiter."
-        if len(record) == len(self.names) + 1 and not record[-1]:
-            remedy = f"Take the {_spelled(self.dialect.delimiter)} from the end of every line, or put one at the end of the header."
-        for mark in _MARKS:  # where another one makes header and line agree, it is the delimiter that is wrong, not the line
-            if 1 < len(self._split(0, mark)) == len(self._split(first - 1, mark)) and mark != self.dialect.delimiter:
-                remedy = _separated(mark)
-        return InputError(
-            f"{where} of {self.name} has {_fields(len(record))}, but the header has {len(self.names)}.",
-            remedy=remedy,
-            path=self.name,
-            line=first,
-            n_fields=len(record),
-            n_names=len(self.names),
-        )
-
 
 def _separated(mark: str) -> str:
-    return f"Fields seem to be separated by {_spelled(mark)}: pass --delimiter {_spelled(mark)}."
+    text = _spelled(mark)
+    return f"Fields seem to be separated by {text}: delimiter={text}, --delimiter {text} on the command line."
 
 
 def _spelled(mark: str) -> str:
     return "'\\t'" if mark == "\t" else f"'{mark}'"
 
 
-def _fields(count: int) -> str:
-    return f"{count} field{'' if count == 1 else 's'}"
+def _lines(text: str) -> Iterator[str]:
+    return io.StringIO(text, newline="")
 
 
-def _guarded(reader: Any, name: str) -> Iterator[list[str]]:
+def _split(line: str, mark: str) -> list[str]:
+    """Split the first line of a text at a mark; one that cannot be has no fields."""
+    try:
+        return next(csv.reader([next(_lines(line), "").strip("\r\n")], delimiter=mark, strict=True), [])
+    except csv.Error:
+        return []
+
+
+def guarded(reader: Any, name: str) -> Iterator[list[str]]:
+    """Give what a reader of CSV gives; what it cannot read is an error that names the line."""
     while True:
         line = reader.line_num + 1
         try:
@@ -230,11 +284,11 @@ def _guarded(reader: Any, name: str) -> Iterator[list[str]]:
         yield record
 
 
-def _delimiter_of(lines: list[str]) -> str:
+def _delimiter_of(text: str) -> str:
     """Take a comma, unless the header has none and has another of the usual marks."""
-    with_comma = next(csv.reader(lines), [])
+    with_comma = next(csv.reader(_lines(text)), [])
     if len(with_comma) == 1:
         for mark in _OTHERS:
-            if mark in with_comma[0] and len(next(csv.reader(lines, delimiter=mark), [])) > 1:
+            if mark in with_comma[0] and len(next(csv.reader(_lines(text), delimiter=mark), [])) > 1:
                 return mark
     return ","

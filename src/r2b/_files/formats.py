@@ -129,18 +129,18 @@ def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
     Examples
     --------
     >>> seen_instead(b"\x1f\x8b...", "csv")
-    ('It is compressed with gz', 'Pass --format csv.gz.')
+    ('It is compressed with gz', "Pass format='csv.gz'.")
     """
     packed = compression_seen(content[:8])
     if packed:
-        return f"It is compressed with {packed}", f"Pass --format {kind}.{packed}."
+        return f"It is compressed with {packed}", f"Pass format='{kind}.{packed}'."
     if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         return "It looks like a workbook or an archive", _WORKBOOK[1]
     if content.startswith((b"PAR1", b"ARROW1")):
         other = kind_seen(content)
-        return f"It looks like {other.capitalize()}", f"Pass --format {other}."
+        return f"It looks like {other.capitalize()}", f"Pass format='{other}'."
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "It begins like UTF-16", "Pass --encoding utf-16."
+        return "It begins like UTF-16", "Pass encoding='utf-16'."
     return None
 
 

@@ -53,7 +53,7 @@ class JsonLinesTable(Table):
                 continue
             if blank:
                 raise InputError(f"Line {blank} of {name} is blank.", remedy="Remove it.", path=name, line=blank)
-            records.append(_object(stripped, name, number))
+            records.append(parse_object(stripped, name, number))
             texts.append(stripped)
         if not records:
             raise EmptyError(f"{name} has no rows.", remedy="Pass a file with one object per line.", path=name)
@@ -130,7 +130,8 @@ def _worded(value: Any) -> str:
     raise TypeError(type(value).__name__)
 
 
-def _object(text: str, name: str, line: int) -> dict[str, Any]:
+def parse_object(text: str, name: str, line: int) -> dict[str, Any]:
+    """Read one line; an error names it."""
     remedy = 'Write one object per line, such as {"sex": "f"}.'
     try:
         found = json.loads(text, object_pairs_hook=_Pairs)

@@ -132,7 +132,7 @@ def _decoded(content: bytes, encoding: str, name: str, kind: str) -> tuple[str, 
         seen = seen_instead(content, kind)
         raise InputError(
             f"{name} is not {encoding}: byte {cause.start} ({found}, on line {line}) cannot be read.{f' {seen[0]}.' if seen else ''}",
-            remedy=seen[1] if seen else "Say how it is encoded with --encoding, such as latin-1 or cp1252.",
+            remedy=seen[1] if seen else "Say how it is encoded, such as encoding='latin-1' or 'cp1252'.",
             path=name,
             byte=cause.start,
             line=line,

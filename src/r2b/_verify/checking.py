@@ -26,10 +26,10 @@ from r2b._verify.evidence import RowSums
 from r2b._verify.record import Record, beside, read_record
 from r2b._verify.rows import ROWS, Fingerprints, Output, WrittenRows, spelled_schema
 from r2b.engines.applying import recounted
-from r2b.engines.files import FileSource, numbers_of
-from r2b.engines.files_stored import ahead
+from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.relabel import Relabel
 from r2b.engines.roles import names_of, refuse_columns
+from r2b.engines.spool import ahead
 from r2b.engines.table_rows import TableRows, read_rows
 from r2b.engines.tally import Tally, dataset_of, groups_of
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
@@ -122,7 +122,7 @@ def verify(
 def _opened(output: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]) -> _Checking:
     """Open the files, and refuse columns that are not there."""
     watch, asked = reading.pop("watch", None), {"na": record.na, **{name: each for name, each in reading.items() if each}}
-    own = _source(output, watch, record, **{**record.reading, **asked})
+    own = _source(output, watch, **{**record.reading, **asked})
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in own.names), None)
     if data is None and gone is not None:
@@ -134,27 +134,19 @@ def _opened(output: str, data: str | None, fair: FairLabels, record: Record, rea
     refuse_columns(own.names, [("the certificate", record.new)], own.subject)
     table = own
     if data is not None:
-        table = _source(data, watch, record, **{name: each for name, each in asked.items() if name != "format"})
+        table = _source(data, watch, **{name: each for name, each in asked.items() if name != "format"})
         refuse_columns(table.names, [("the certificate", old)], table.subject)
     return _Checking(own, table, fair, record)
 
 
-def _source(path: str, watch: Any, record: Record, **reading: Any) -> Any:
+def _source(path: str, watch: Any, **reading: Any) -> FileSource:
     try:
-        return replace(FileSource.open(path, **reading), watch=watch, spelled=True)  # text is read as numbers in every format
-    except (ParameterError, InputError):
-        from r2b._files import read_table
-        from r2b._files.arrow import pyarrow
-        from r2b._files.plain import listed
-        from r2b.engines.held import HeldSource
-
-        na = set(reading.pop("na"))
-        table = read_table(path, **reading)
-        gaps = na if table.format.is_text else set()
-        columns = {name: [None if each in gaps else each for each in listed(column)] for name, column in table.columns(table.names).items()}
-        made = {name: pyarrow().array(column) for name, column in columns.items()}
-        made |= {name: numbers_of(made[name], name) for name in record.columns.numbers if name in made}
-        return HeldSource(pyarrow().table(made), name=table.name)
+        found = FileSource.open(path, **reading)
+    except ParameterError as error:
+        if "na" not in error.facts:
+            raise
+        found = FileSource.open(path, **{**reading, "na": EMPTY})  # written from text, in a format that says itself what is missing
+    return replace(found, watch=watch, spelled=True)  # text is read as numbers in every format
 
 
 class _Checking:

@@ -11,8 +11,8 @@ from r2b.cli.reporting import check_reports
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.stream_reports import refuse_soft_report, write_stream_reports
 from r2b.cli.streams import columns_of, open_stream
+from r2b.engines.files.writing import kept_files
 from r2b.engines.tables import Scan
-from r2b.engines.writing import kept_files
 
 _DRAWS = ("n_permutations", "n_boot", "level", "random_state")
 

@@ -20,11 +20,11 @@ from r2b.cli.reporting import command_line
 from r2b.cli.selection import PARTS, Selection, families_of, named
 from r2b.cli.stream_reports import refuse_soft_report, write_stream_reports
 from r2b.cli.streams import classes_in, columns_of, open_stream
-from r2b.engines.files import FileSource
+from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files.writing import kept_files, shape_of, write_into
 from r2b.engines.relabel import Relabel
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import Scan
-from r2b.engines.writing import kept_files, shape_of, write_into
 from r2b.errors import NotSolvedWarning
 
 _NOT_TOLD = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
@@ -139,9 +139,8 @@ def _record(
         "encoding": wanted.reading["encoding"] if same else "utf-8",
         "delimiter": None if dialect is None else dialect.delimiter,
     }
-    made = FileSource.open(
-        beside, str(shape), reading["delimiter"], na=selection.na, encoding=str(reading["encoding"]), threads=source.threads
-    )
+    na = selection.na if shape.kind in ("csv", "tsv") else EMPTY
+    made = FileSource.open(beside, str(shape), reading["delimiter"], na=na, encoding=str(reading["encoding"]), threads=source.threads)
     made = replace(made, watch=source.watch, spelled=True)
     assert source.n_rows is not None
     return Record(

@@ -12,8 +12,8 @@ from r2b.cli.meter import RowMeter
 from r2b.cli.numbers import costs_of, target_of
 from r2b.cli.selection import Selection, families_of
 from r2b.cli.streams import classes_in, columns_of, open_stream
+from r2b.engines.files.writing import kept_files
 from r2b.engines.tables import Scan
-from r2b.engines.writing import kept_files
 from r2b.errors import NotSolvedWarning
 
 

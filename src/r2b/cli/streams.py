@@ -15,7 +15,6 @@ from r2b._files.formats import Format, format_named, format_of
 from r2b._files.reading import STANDARD
 from r2b.cli.selection import EMPTY, Selection
 from r2b.engines.files import FileSource
-from r2b.engines.files_text import plain_encoding
 from r2b.engines.tables import Scan
 from r2b.errors import ParameterError, RowsUnavailableError
 
@@ -60,10 +59,6 @@ def _needs_memory(data: str, format_: str | None, given: Mapping[str, Any]) -> s
     shape = None if os.path.isdir(data) else format_named(format_) if format_ else format_of(data)
     if shape is not None and (shape.kind == "jsonl" or (not shape.is_text and shape.compression)):
         return f"The format is {shape}"
-    try:
-        plain_encoding(given.get("encoding", "utf-8"))
-    except ParameterError:
-        return f"The encoding is {given['encoding']}"
     for option in ("continuous", "membership", "clusters"):
         if given.get(option):
             return f"--{option} is given"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from r2b._files.arrow import pyarrow
-from r2b.errors import EmptyError, InputError, ProbabilityError, R2BError
+from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError, R2BError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _FILL = "Fill or drop such rows."
+_POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")  # as people of many countries write a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +141,45 @@ def one_array(column: Any) -> Any:
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
     # Arrow gives text that is too long for one array in several chunks still.
     return pyarrow().concat_arrays(whole.chunks) if hasattr(whole, "chunks") else whole
+
+
+def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
+    """Read text as numbers; of delimited text, another text may mean missing.
+
+    Raises
+    ------
+    InputError
+        A text is not a number; the message names the row.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> numbers_of(pyarrow.array(["1.5", None, " 2 "]), "w").to_pylist()
+    [1.5, None, 2.0]
+    """
+    arrow = pyarrow()
+    plain = column.cast(arrow.string())
+    try:
+        return plain.cast(arrow.float64())
+    except arrow.ArrowInvalid:
+        values: list[float | None] = []
+        for row, text in enumerate(plain.to_pylist()):
+            try:
+                # Python reads 1_000 as a number; no other reader of the file would.
+                values.append(None if text is None else float(text if "_" not in text else ""))
+            except ValueError:
+                raise _not_a_number(text, name, row, delimited) from None
+        return arrow.array(values, arrow.float64())
+
+
+def _not_a_number(text: str, name: str, row: int, delimited: bool) -> InputError:
+    where, facts = f"In the column {name!r}, row {row}: ", {"column": name, "row": row, "value": text}
+    if not text.strip():
+        return MissingValueError(f"{where}is empty.", remedy="Fill in a number, or drop the row.", **facts)
+    remedy = "Correct it, or say which text means missing with na=..." if delimited else "Correct it."
+    if _POINTED.fullmatch(text.strip()):
+        remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
+    return InputError(f"{where}holds {text!r}, which is not a number.", remedy=remedy, **facts)
 
 
 def taken(column: Any, rows: Any) -> Any:

@@ -11,28 +11,61 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from r2b._data.compute import cores
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
-from r2b.engines.files_stored import ahead
 from r2b.errors import ParameterError, R2BError
 
 if TYPE_CHECKING:
     from r2b.engines.files import FileSource
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _PAGE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 _SHARED = getattr(mmap, "MAP_SHARED", 0)
 _AT_ONCE = getattr(mmap, "MAP_POPULATE", 0)  # one call instead of a fault per page
+
+
+def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """Give results in the order of the items while threads work on the next few.
+
+    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is the memory.
+
+    Examples
+    --------
+    >>> list(ahead(abs, [-1, -2, -3], threads=2))
+    [1, 2, 3]
+    """
+    n_threads = cores() if threads is None else threads
+    if n_threads <= 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for each in waiting:
+            each.cancel()
+        pool.shutdown(wait=True)
 
 
 @dataclass(frozen=True)

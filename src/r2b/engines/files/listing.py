@@ -5,15 +5,23 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 from urllib.request import url2pathname
 
-from r2b._files.formats import Format, format_named, format_of
+from r2b._files.atomic import is_device
+from r2b._files.compression import opened
+from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, refuse_foreign
 from r2b.errors import ParameterError
+
+STANDARD = "-"
+_PART = 1 << 20
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -31,11 +39,14 @@ class Part:
         Its path below the folder that all files share, with slashes: how errors call it, and where its copy goes.
     keys : tuple of (str, str or None)
         What its folders say, such as (("year", "2024"),); None for a missing value.
+    held : object or None
+        Keeps the file there, where it is a copy of a stream.
     """
 
     path: str
     name: str
     keys: tuple[tuple[str, str | None], ...] = ()
+    held: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -65,21 +76,32 @@ class Listing:
     whole: bool = False
 
 
-def list_files(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], format: str | None = None) -> Listing:
+def list_files(
+    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    format: str | None = None,
+    stream: BinaryIO | None = None,
+    scratch: str | None = None,
+) -> Listing:
     """Find the files.
 
     Parameters
     ----------
     given : path, pattern or list of paths
-        A folder stands for all files below it, but for those whose names begin with a dot or an underscore.
+        A folder stands for all files below it, but for those whose names begin with a dot or an underscore; "-" is standard input.
     format : str, optional
-        Such as "csv" or "csv.gz"; what the names say by default.
+        Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.
+    stream : binary file, optional
+        Read instead of opening the path, which then is a name only.
+    scratch : str, optional
+        Folder for copies of streams; the system's by default.
 
     Raises
     ------
     ParameterError
         No file is there, or their names tell several formats or none.
     """
+    if isinstance(given, (str, os.PathLike)) and (stream is not None or given == STANDARD):
+        return _streamed(os.fspath(given), format, stream, scratch)
     if not isinstance(given, (str, os.PathLike)):
         paths = [local_path(each) for each in given]
         if not paths:
@@ -89,7 +111,13 @@ def list_files(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     if os.path.isdir(place):
         return replace(_several(_below(place), place, Path(place).name or place, format), whole=True)
     if os.path.exists(place):
+        if is_device(Path(place)):
+            with _readable(place) as device:
+                return _streamed(place, format, device, scratch)
+        _readable(place).close()
         return Listing(Path(place).name, place, (Part(place, Path(place).name),), _format([place], format), False)
+    if not place:
+        raise ParameterError("The name of the file is empty.", remedy="Pass a path, or - for standard input.", path=place)
     if not glob.has_magic(place):
         raise ParameterError(f"There is no file {place!r}.", remedy="Check the path.", path=place)
     # A pattern with ** twice finds a file once for every way to it.
@@ -98,6 +126,97 @@ def list_files(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
     # A pattern that goes down into all folders would meet what is written below it the next time.
     return replace(_several(found, _fixed(place), place, format), whole="**" in Path(place).parts)
+
+
+def _readable(place: str) -> BinaryIO:
+    try:
+        return open(place, "rb")
+    except OSError as cause:
+        raise ParameterError(
+            f"{place} cannot be read: {cause.strerror or cause}.", remedy="Check the path and the permissions.", path=place
+        ) from cause
+
+
+def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: str | None) -> Listing:
+    """Copy a stream to a file that has no name, and tell its format from its first bytes where neither name nor user does."""
+    name = "standard input" if place == STANDARD else Path(place).name
+    shape = _format([place], format) if place != STANDARD or format is not None else None
+    part = copied(Part(place, name), _from_standard_input if stream is None else stream.read, scratch)
+    if shape is None:
+        with open(part.path, "rb") as file:
+            compression = compression_seen(file.read(8))
+        try:
+            with opened(part.path, compression) as file:
+                shape = Format(kind_seen(file.read(64)), compression)
+        except Exception:  # damaged: reading it says how
+            shape = Format("csv", compression)
+    return Listing(name, part.path, (part,), shape, False)
+
+
+def copied(part: Part, read: Callable[[int], bytes], scratch: str | None, each: Callable[[int], object] | None = None) -> Part:
+    """Copy what a function reads to a scratch file, which is gone when the part is, however the process ends.
+
+    Parameters
+    ----------
+    part : Part
+    read : callable
+        Gives at most so many bytes, and none at the end. Part by part, so that Ctrl-C is heard between two.
+    scratch : str, optional
+        Folder of the copy; the system's by default.
+    each : callable, optional
+        Told how many bytes there are so far.
+    """
+    folder, total = scratch or tempfile.gettempdir(), 0
+    # A file without a name can be opened again where the system lists open files.
+    nameless = os.path.isdir("/proc/self/fd")
+    with _keeping(part, folder):
+        number, path = tempfile.mkstemp(dir=folder, prefix=".r2b-")
+        held = _Held(number, None if nameless else path)
+        if nameless:
+            os.unlink(path)
+    while more := read(_PART):
+        with _keeping(part, folder):
+            while more:
+                written = os.write(number, more)
+                more, total = more[written:], total + written
+        if each is not None:
+            each(total)
+    return replace(part, path=f"/proc/self/fd/{number}" if nameless else path, held=held)
+
+
+@dataclass
+class _Held:
+    """Keeps a file open, and lets it go when nothing needs it any more."""
+
+    number: int
+    path: str | None
+
+    def __del__(self) -> None:
+        os.close(self.number)
+        if self.path is not None:
+            os.unlink(self.path)
+
+
+@contextmanager
+def _keeping(part: Part, folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise ParameterError(
+            f"{part.name} cannot be kept in {folder} while it is read: {cause.strerror or cause}.",
+            remedy="Make room there, or name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...).",
+            path=folder,
+        ) from cause
+
+
+def _from_standard_input(n_bytes: int) -> bytes:
+    if sys.stdin is None:
+        raise ParameterError("Standard input is closed.", remedy="Pass the name of a file, or send the table to standard input.")
+    stream: Any = sys.stdin.buffer
+    try:
+        return bytes(stream.read1(n_bytes))
+    except OSError as cause:
+        raise ParameterError(f"Standard input cannot be read: {cause.strerror or cause}.", remedy="Pass the name of a file.") from cause
 
 
 def local_path(given: str | os.PathLike[str]) -> str:
@@ -166,7 +285,9 @@ def _below(folder: str) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [os.path.join(here, name) for name in files if not name.startswith((".", "_"))]
     if not found:
-        raise ParameterError(f"The folder {folder} has no files.", remedy="Pass a folder of Parquet, Arrow, CSV or TSV files.", path=folder)
+        raise ParameterError(
+            f"The folder {folder} has no files.", remedy="Pass a folder of Parquet, Arrow, CSV, TSV or JSON Lines files.", path=folder
+        )
     return found
 
 
@@ -208,13 +329,16 @@ def _refuse_uneven(parts: Sequence[Part]) -> None:
 
 def _format(paths: Sequence[str], said: str | None) -> Format:
     if said is not None:
-        return _streamable(format_named(said), paths[0])
+        return format_named(said)
     found: dict[Format, str] = {}
     for path in paths:
-        shape = format_of(path) if "." in Path(path).name else None
+        name = Path(path).name
+        shape = format_of(path) if "." in name else None
         if shape is None:
+            if len(paths) == 1:
+                refuse_foreign(name)
             raise ParameterError(
-                f"The name {Path(path).name!r} does not tell a format.",
+                f"The name {name!r} does not tell a format.",
                 remedy=f"Say which it is with format='csv' or the like. {_REMEDY if len(paths) > 1 else ''}".strip(),
                 path=path,
             )
@@ -224,18 +348,7 @@ def _format(paths: Sequence[str], said: str | None) -> Format:
         raise ParameterError(
             f"{Path(first).name} is {one} and {Path(second).name} is {other}.", remedy=f"A table has one format. {_REMEDY}", path=second
         )
-    return _streamable(next(iter(found)), paths[0])
-
-
-def _streamable(format: Format, path: str) -> Format:
-    if format.kind == "jsonl" or (not format.is_text and format.compression):
-        raise ParameterError(
-            f"{Path(path).name} is {format}, which is not read part by part.",
-            remedy="Convert it to Parquet, Arrow or CSV, or read it into memory: r2b.debias, or --no-stream on the command line.",
-            path=path,
-            format=str(format),
-        )
-    return format
+    return next(iter(found))
 
 
 def key_values(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:

@@ -1,4 +1,4 @@
-"""Files that need not fit in memory: Parquet, Arrow, CSV and TSV, one or many, read part by part in a fixed order."""
+"""Tables in files, one or many: Parquet, Arrow, CSV, TSV and JSON Lines, read part by part in a fixed order, however small or large."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike
-from typing import Any
+from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
 from r2b._files.arrow import pyarrow
+from r2b._files.arrow_loading import unfolded_bytes
+from r2b._files.limits import refuse_growth
+from r2b._files.table import did_you_mean, listed_names
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, numbers_of
 from r2b.engines.decode import Decode
-from r2b.engines.files_columns import evened, refuse_other_columns, uneven_columns
-from r2b.engines.files_counting import CodeCounter
-from r2b.engines.files_listing import Listing, Part, key_values, list_files, local_path
-from r2b.engines.files_stored import PIECE_ENTRIES, PIECE_ROWS, ReadJob, Stored, ahead, piece_rows, reading
+from r2b.engines.files.counting import CodeCounter
+from r2b.engines.files.listing import Listing, key_values, list_files, local_path
+from r2b.engines.files.stored import (
+    PIECE_ROWS,
+    ReadJob,
+    Stored,
+    evened,
+    open_stored,
+    piece_rows,
+    refuse_other_columns,
+    rows_at_once,
+    uneven_columns,
+)
 from r2b.engines.held import joined, list_length_of
 from r2b.engines.relabel import Relabel
 from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import Source
+from r2b.engines.spool import ahead, spooled
 from r2b.engines.tally import Counter, Tally, added_up
-from r2b.errors import InputError, ParameterError
+from r2b.errors import EmptyError, InputError, ParameterError
 
 EMPTY = ("",)
 
@@ -47,7 +60,7 @@ class FileSource(Source):
     scratch : str or None
         Folder for what is decoded; that of the system by default.
     watch : callable or None
-        Told how many rows each piece that was read has.
+        Told the rows of each piece that was read.
 
     Examples
     --------
@@ -91,26 +104,32 @@ class FileSource(Source):
         encoding: str = "utf-8",
         threads: int | None = None,
         scratch: str | None = None,
+        stream: BinaryIO | None = None,
     ) -> FileSource:
         """Find the files and read their names and types.
 
         Parameters
         ----------
         path : path, pattern, folder or list of paths
+            "-" is standard input.
         format : str, optional
-            Such as "csv" or "csv.gz"; what the names say by default.
-        delimiter, na, encoding
-            Of CSV and TSV: what separates fields (seen from the header by default), one text or several that mean missing (empty fields
-            by default), and how text is encoded.
+            Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.
+        delimiter, na
+            Of CSV and TSV: what separates fields (seen from the header by default), and one text or several that mean missing (empty fields
+            by default).
+        encoding : str
+            Of text.
         threads : int, optional
             Threads that read; all cores by default.
         scratch : str, optional
-            Folder for decoded probabilities; the system's by default.
+            Folder for decoded probabilities and copies of streams; the system's by default.
+        stream : binary file, optional
+            Read instead of opening the path, which then is a name only.
 
         Raises
         ------
         ParameterError
-            No file is there, or it has a format that is not read part by part.
+            No file is there, or its format is not known.
         InputError
             A file is damaged, or its columns are not those of the first.
         """
@@ -119,10 +138,16 @@ class FileSource(Source):
                 f"threads is {threads!r}.", remedy="Pass a whole number of at least 1, or leave it out for all cores.", threads=threads
             )
         na = (na,) if isinstance(na, str) else tuple(na)  # one text, not its letters
-        listing = list_files(path, format)
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 127):
             raise ParameterError(f"The delimiter is {delimiter!r}.", remedy="Pass one character, such as ';' .", delimiter=delimiter)
-        stored = [_stored(part, listing, delimiter, na, encoding) for part in listing.parts]
+        listing = list_files(path, format, stream, scratch)
+        if na != EMPTY and listing.format.kind not in ("csv", "tsv"):
+            raise ParameterError(
+                f"{listing.name} is {listing.format}, which says itself what is missing; text that means it (na) is for CSV and TSV.",
+                remedy="Leave it out, and make what should count as missing null in the table.",
+                na=na,
+            )
+        stored = [open_stored(part, listing.format, delimiter, na, encoding, scratch) for part in listing.parts]
         refuse_other_columns(stored, listing.format)
         keys = key_values(listing.parts)
         both = next((name for name in keys if name in stored[0].schema.names), None)
@@ -135,11 +160,12 @@ class FileSource(Source):
             )
         return cls(listing, tuple(stored), keys, threads=threads, scratch=scratch)
 
-    def reading_numbers(self, choice: ColumnRoles) -> FileSource:
+    def reading_numbers(self, roles: ColumnRoles) -> FileSource:
         """Give the same files with the probabilities and weights of text tables read as numbers."""
-        return self._with_numbers(choice.numbers)
+        return self.with_numbers(roles.numbers)
 
-    def _with_numbers(self, wanted: Sequence[str]) -> FileSource:
+    def with_numbers(self, wanted: Sequence[str]) -> FileSource:
+        """Give the same files with some columns of text read as numbers."""
         text = {name for name in wanted if name not in self.keys and self._may_spell(name)}
         if self.numbers.issuperset(text):
             return self
@@ -149,7 +175,7 @@ class FileSource(Source):
         return made
 
     def _may_spell(self, name: str) -> bool:
-        return self.listing.format.is_text or (self.spelled and "string" in str(self.files[0].schema.field(name).type))
+        return (self.listing.format.is_text or self.spelled) and "string" in str(self.files[0].schema.field(name).type)
 
     @property
     def n_rows(self) -> int | None:
@@ -173,33 +199,110 @@ class FileSource(Source):
         return list_length_of(self.kind_of(column), column, lambda: self._first(column))
 
     def _first(self, column: str) -> Any:
-        for batch in self.batches([column]):
-            return batch.columns[column].slice(0, 1)
-        return pyarrow().array([[]], self.files[0].schema.field(column).type)
+        first = next(self.batches([column]), None)
+        return pyarrow().array([[]], self.files[0].schema.field(column).type) if first is None else first.columns[column].slice(0, 1)
 
-    def batches(self, columns: Sequence[str], *, coded: bool = False) -> Iterator[Batch]:
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def check(self, wanted: Sequence[str], what: str) -> None:
+        """Refuse columns that are not there, or more than once.
+
+        Raises
+        ------
+        ParameterError
+            Names the column, and those that are spelled like it.
+        """
+        for name in wanted:
+            if name not in self.names:
+                header = getattr(self.files[0], "header", None)
+                remedy = (header and header.remedy_for(name)) or did_you_mean(name, self.names)
+                raise ParameterError(
+                    f"{self.name} has no column {name!r} ({what}).",
+                    remedy=remedy or f"Its columns are {listed_names(self.names)}.",
+                    column=name,
+                    columns=self.names,
+                )
+        self.refuse_twice(wanted)
+
+    def refuse_twice(self, wanted: Sequence[str]) -> None:
+        """Refuse names that several columns share."""
+        for name in wanted:
+            places = [place + 1 for place, each in enumerate(self.names) if each == name]
+            if len(places) > 1:
+                raise InputError(
+                    f"{self.name} has {len(places)} columns called {name!r} (columns {', '.join(map(str, places))}).",
+                    remedy="Give each a name of its own.",
+                    column=name,
+                    places=places,
+                )
+
+    def place(self, row: int) -> str:
+        """Say where a row is, for errors: its number, in text its line and, where there are several files, the file.
+
+        Rows count from 0, lines from 1; IndexError where there is none.
+        """
+        before, last = 0, -1
+        for number, job in self.jobs([], coded=()):
+            before = before if number == last else 0
+            last = number
+            if row < job.n_rows:
+                line = "" if job.chunk is None else f" (line {job.chunk.line_of(row)})"
+                file = f"{self.files[number].part.name}, " if self.listing.many else ""
+                return f"{file}row {before + row}{line}"
+            row, before = row - job.n_rows, before + job.n_rows
+        raise IndexError(row)
+
+    def columns(self, names: Sequence[str]) -> dict[str, Any]:
+        """Give whole columns, in memory.
+
+        Returns
+        -------
+        dict of str to pyarrow.ChunkedArray
+            Text that means missing is null, and text of ``numbers`` is numbers.
+
+        Raises
+        ------
+        EmptyError
+            There are no rows.
+        FileTooLargeError
+            They grow beyond the limit of :mod:`r2b._files.limits`.
+        """
+        kinds, found, total = uneven_columns(self.files), [], 0
+        for batch in self.batches(names):
+            found.append(evened(batch, kinds).record)
+            total += unfolded_bytes(found[-1])
+            refuse_growth(self.name, self.n_bytes, total)
+        if not found:
+            header = " a header and" if self.listing.format.kind in ("csv", "tsv") else ""
+            raise EmptyError(f"{self.name} has{header} no rows.", remedy="Pass at least one row.", path=self.listing.root)
+        table = pyarrow().Table.from_batches(found)
+        return {name: table.column(name) for name in dict.fromkeys(names)}
+
+    def batches(self, columns: Sequence[str] | None, *, coded: bool = False) -> Iterator[Batch]:
         """Give the rows in order while the next ones are read.
 
         Parameters
         ----------
-        columns : sequence of str
+        columns : sequence of str or None
+            None for all, those that folders tell after those of the files.
         coded : bool
             Whether text may come as a dictionary, which is faster to count.
         """
-        return self.run(columns, _same, coded=coded)
+        return self.run(columns, lambda batch: batch, coded=coded)
 
     def run(
-        self, columns: Sequence[str], work: Callable[[Batch], Any], *, coded: bool = True, most_rows: int = PIECE_ROWS
+        self, columns: Sequence[str] | None, work: Callable[[Batch], Any], *, coded: bool = True, most_rows: int = PIECE_ROWS
     ) -> Iterator[Any]:
         """Run work on every batch, in several threads; results come in the order of the batches."""
-        wanted = tuple(dict.fromkeys(columns))
+        wanted = None if columns is None else tuple(dict.fromkeys(columns))
 
         def done(item: tuple[int, ReadJob]) -> list[tuple[int, Any]]:
             number, job = item
             return [(len(each), work(self.completed(each, wanted, number))) for each in job.read() if len(each)]
 
         total = 0
-        for results in ahead(done, self.jobs(wanted, coded=wanted if coded else (), most_rows=most_rows), self.threads):
+        for results in ahead(done, self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows), self.threads):
             for n_rows, result in results:
                 total += n_rows
                 if self.watch is not None:
@@ -207,17 +310,16 @@ class FileSource(Source):
                 yield result
         self._rows[:] = [total]
 
-    def jobs(self, columns: Sequence[str], *, coded: Collection[str], most_rows: int = PIECE_ROWS) -> Iterator[tuple[int, ReadJob]]:
-        """Give what reads all files, piece by piece, each with the number of its file."""
+    def jobs(self, columns: Sequence[str] | None, *, coded: Collection[str], most_rows: int = PIECE_ROWS) -> Iterator[tuple[int, ReadJob]]:
+        """Give what reads all files, piece by piece, each with the number of its file; None for all columns of the files."""
+        self.refuse_twice(columns or ())
         first = 0
+        mine = None if columns is None else [name for name in columns if name not in self.keys]
         for number, file in enumerate(self.files):
             self.refuse_changed(number)
-            mine = [name for name in columns if name not in self.keys]
-            behind = 0
             for job in file.jobs(mine, first, coded=coded, rows=min(piece_rows(file.schema, mine), most_rows)):
                 yield number, job
-                behind += job.n_rows
-            first += behind
+                first += job.n_rows
 
     def refuse_changed(self, number: int) -> None:
         """Refuse a file that is not what it was when the table was opened."""
@@ -233,31 +335,40 @@ class FileSource(Source):
                 path=file.part.path,
             )
 
-    def completed(self, batch: Batch, columns: Sequence[str], number: int) -> Batch:
+    def completed(self, batch: Batch, columns: Sequence[str] | None, number: int) -> Batch:
         """Put in what the folders say, and read text as numbers where numbers are wanted."""
-        told = [name for name in columns if name in self.keys]
-        numbers = [name for name in columns if name in self.numbers]
-        if not told and not numbers:
-            # Files may hold their columns in another order.
-            same = batch.record.schema.names == list(columns)
-            return batch if same else replace(batch, record=batch.record.select(list(columns)))
-        arrow, found = pyarrow(), dict(batch.columns)
-        for name in told:
-            kind, values = self.keys[name]
-            found[name] = arrow.repeat(arrow.scalar(values[number], kind), len(batch))
-        with batch.placed():
-            for name in numbers:
-                found[name] = numbers_of(found[name], name)
-        names = list(columns)
-        schema = arrow.schema([arrow.field(name, found[name].type) for name in names], batch.record.schema.metadata)
-        return Batch(arrow.RecordBatch.from_arrays([found[name] for name in names], schema=schema), batch.first, batch.place, batch.offset)
+        names = [*self.files[0].schema.names, *self.keys] if columns is None else list(columns)
+        own = [name for name in names if name not in self.keys]
+        # Files may hold their columns in another order.
+        record = batch.record if batch.record.schema.names == own or not own else batch.record.select(own)
+        if self.keys or self.numbers:
+            arrow, read = pyarrow(), iter(record.columns)
+            found = [self._told(name, number, len(batch)) if name in self.keys else self._read(name, next(read), batch) for name in names]
+            fields = [arrow.field(name, each.type) for name, each in zip(names, found, strict=True)]
+            record = arrow.RecordBatch.from_arrays(found, schema=arrow.schema(fields, record.schema.metadata))
+        return batch if record is batch.record else replace(batch, record=record)
+
+    def _told(self, name: str, number: int, n_rows: int) -> Any:
+        kind, values = self.keys[name]
+        return pyarrow().repeat(pyarrow().scalar(values[number], kind), n_rows)
+
+    def _read(self, name: str, column: Any, batch: Batch) -> Any:
+        """Read text as numbers where numbers are wanted; an error says where the row is."""
+        if name not in self.numbers:
+            return column
+        try:
+            return numbers_of(column, name, delimited=self.listing.format.kind in ("csv", "tsv"))
+        except InputError as error:
+            row = batch.first + int(str(error.facts["row"]))
+            where = f"In the column {name!r} of {'' if self.listing.many else f'{self.name}, '}{self.place(row)}"
+            raise type(error)(f"{where} {error.problem.partition(': ')[2]}", remedy=error.remedy, **{**error.facts, "row": row}) from error
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, in one pass by several threads; what was counted once is kept."""
         asked = (tuple(keys), weight)
         if asked in self._tallies:
             return self._tallies[asked]
-        source = self if weight is None else self._with_numbers([weight])
+        source = self if weight is None else self.with_numbers([weight])
 
         def counted(batch: Batch) -> Counter:
             counter = CodeCounter(keys, weight)
@@ -270,8 +381,6 @@ class FileSource(Source):
 
     def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
         """Decode all rows once into a scratch file; what was made for them is gone at the end."""
-        from r2b.engines.spool import spooled
-
         return spooled(self.reading_numbers(decode.roles), decode)
 
     def frame(self, relabel: Relabel) -> Iterator[Any]:
@@ -283,76 +392,10 @@ class FileSource(Source):
             even = evened(batch, kinds)
             return joined(even.record, relabel, even)
 
-        return source.run(self.names, done, coded=False, most_rows=rows_at_once(relabel))
+        return source.run(None, done, coded=False, most_rows=rows_at_once(relabel))
 
     def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
         """Write the files with new columns: one as one, several as a folder."""
-        from r2b.engines.writing import write_files
+        from r2b.engines.files.writing import write_files
 
         write_files(self, relabel, local_path(path), force=force)
-
-
-def _same(batch: Batch) -> Batch:
-    return batch
-
-
-def rows_at_once(relabel: Relabel) -> int:
-    """Give how many rows may get new labels at once: fewer where each gets a number per class."""
-    wide = relabel.form in ("soft", "expand") or relabel.decode.roles.soft or (relabel.form == "round" and relabel.borders is None)
-    return max(1024, PIECE_ENTRIES // len(relabel.decode.schema.classes)) if wide else PIECE_ROWS
-
-
-def _stored(part: Part, listing: Listing, delimiter: str | None, na: Sequence[str], encoding: str) -> Stored:
-    made: Stored
-    if listing.format.kind == "parquet":
-        from r2b.engines.files_parquet import ParquetStored
-
-        made = ParquetStored(part)
-    elif listing.format.kind == "arrow":
-        from r2b.engines.files_arrow import ArrowStored
-
-        made = ArrowStored(part)
-    else:
-        from r2b.engines.files_text import DelimitedStored
-
-        made = DelimitedStored(part, listing.format, delimiter, na, encoding)
-    with reading(part):
-        names = made.schema.names
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{part.name} has {names.count(twice)} columns called {twice!r}.",
-            remedy="Give each a name of its own.",
-            column=twice,
-            path=part.path,
-        )
-    return made
-
-
-def numbers_of(column: Any, name: str) -> Any:
-    """Read text as numbers.
-
-    Raises
-    ------
-    InputError
-        A text is not a number; the message names the row.
-    """
-    arrow = pyarrow()
-    plain = column.cast(arrow.string())
-    try:
-        return plain.cast(arrow.float64())
-    except arrow.ArrowInvalid:
-        values: list[float | None] = []
-        for row, text in enumerate(plain.to_pylist()):
-            try:
-                # Python reads 1_000 as a number; no other reader of the file would.
-                values.append(None if text is None else float(text if "_" not in text else ""))
-            except ValueError:
-                raise InputError(
-                    f"Row {row} of the column {name!r} holds {text!r}, which is not a number.",
-                    remedy="Correct it, or say which text means missing with na=...",
-                    column=name,
-                    row=row,
-                    value=text,
-                ) from None
-        return arrow.array(values, arrow.float64())

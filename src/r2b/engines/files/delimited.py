@@ -1,0 +1,171 @@
+"""CSV and TSV part by part; columns come as text."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from r2b._files.arrow import pyarrow
+from r2b._files.delimited import Header
+from r2b._files.formats import Format
+from r2b.engines.batch import Batch, in_batches
+from r2b.engines.files.listing import Part
+from r2b.engines.files.text import CHUNK, Chunk, Integers, TextStored, n_lines
+from r2b.errors import InputError
+
+_QUOTE = ord('"')
+
+
+class DelimitedStored(TextStored):
+    """A CSV or TSV file, possibly compressed.
+
+    Parameters
+    ----------
+    part : Part
+    format : Format
+    delimiter : str, optional
+    na : sequence of str
+        Text that means missing.
+    encoding : str
+    size : int
+        Bytes that are read at a time.
+
+    Attributes
+    ----------
+    header : Header
+    dialect : Dialect
+    """
+
+    def __init__(
+        self, part: Part, format: Format, delimiter: str | None, na: Sequence[str], encoding: str = "utf-8", size: int = CHUNK
+    ) -> None:
+        super().__init__(part, format, encoding, size)
+        self.na = tuple(na)
+        self.header = Header.read(self.start(), part.name, format, delimiter)
+        self.dialect = self.header.dialect
+        self._header, self._header_lines = self.header.raw.encode(), self.header.n_lines
+        self.schema = pyarrow().schema([(name, pyarrow().string()) for name in self.header.names])
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Cut the file; of one column, a blank line at its end might be a record."""
+        for chunk in super().chunks():
+            if not chunk.n_records and len(self.header.names) == 1:
+                raise self._blank(chunk.line)
+            yield chunk
+
+    def batches(
+        self, chunk: Chunk, columns: Sequence[str] | None, first: int, coded: Collection[str], rows: int, *, spelled: bool = False
+    ) -> list[Batch]:
+        """Parse a chunk."""
+        if not chunk.n_records:
+            return []
+        names = self.schema.names
+        places = range(len(names)) if columns is None else [names.index(name) for name in columns]
+        if not places:
+            return [Batch(pyarrow().record_batch({"": pyarrow().nulls(chunk.n_records)}), first + chunk.first, self.part.name, chunk.first)]
+        table = self._parsed(chunk, places, coded, () if spelled else self.na)
+        found = in_batches(table, rows, first + chunk.first, self.part.name)
+        return [Batch(each.record, each.first, each.place, each.offset + chunk.first) for each in found]
+
+    def _parsed(self, chunk: Chunk, places: Sequence[int], coded: Collection[str], na: Sequence[str]) -> Any:
+        arrow, reader, names = pyarrow(), importlib.import_module("pyarrow.csv"), self.schema.names
+        plain, codes = arrow.string(), arrow.dictionary(arrow.int32(), arrow.string())
+        ragged: list[Any] = []
+
+        def refuse(row: Any) -> str:
+            ragged.append(row)
+            return "error"
+
+        try:
+            # By their numbers: several columns may have one name.
+            table = reader.read_csv(
+                arrow.BufferReader(chunk.raw),
+                reader.ReadOptions(use_threads=False, block_size=len(chunk.raw) + 1, column_names=list(map(str, range(len(names))))),
+                reader.ParseOptions(
+                    delimiter=self.dialect.delimiter,
+                    newlines_in_values=chunk.ends is not None,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=refuse,
+                ),
+                reader.ConvertOptions(
+                    column_types={str(place): codes if names[place] in coded else plain for place in places},
+                    include_columns=list(map(str, places)),
+                    null_values=list(na),
+                    strings_can_be_null=True,
+                ),
+            )
+        except (arrow.ArrowException, UnicodeError) as cause:
+            if ragged and ragged[0].number is not None:
+                number = ragged[0].number - 1
+                raise self.header.ragged(chunk.record(number), int(ragged[0].actual_columns), chunk.line_of(number)) from cause
+            raise self._fault(chunk, cause) from cause
+        if table.num_rows != chunk.n_records:
+            raise self._fault(chunk, ValueError(f"it has {table.num_rows:,} records where {chunk.n_records:,} were expected"))
+        return table.rename_columns([names[place] for place in places])
+
+    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Integers | None]:
+        alone = raw.count(b"\r") and raw.count(b"\r") - raw.count(b"\r\n") - (raw.endswith(b"\r") and not last)
+        if b'"' not in raw and not alone:
+            return super()._cut(raw, last, line)
+        ends = record_ends(raw, ord(self.dialect.delimiter), bool(alone))
+        if ends is None or (last and raw.count(b'"') % 2):
+            ends = self._ends_one_by_one(raw, last, line)
+        if last and (not len(ends) or ends[-1] < len(raw)):
+            ends = np.append(ends, len(raw))
+        elif not last and len(ends) and ends[-1] == len(raw) and raw.endswith(b"\r"):
+            ends = ends[:-1]  # a line feed may follow
+        return raw[: int(ends[-1]) if len(ends) else 0], ends
+
+    def _ends_one_by_one(self, raw: bytes, last: bool, line: int) -> Integers:
+        """Find ends of records where quotes stand in odd places."""
+        lines = raw.splitlines(keepends=True)
+        places = np.cumsum([len(each) for each in lines])
+        reader = csv.reader((each.decode("latin-1") for each in lines), delimiter=self.dialect.delimiter, strict=True)
+        ends: list[int] = []
+        while True:
+            try:
+                next(reader)
+            except StopIteration:
+                break
+            except csv.Error as cause:
+                if "unexpected end" in str(cause) and not last:
+                    break
+                # The record that it is in begins after the last whole one.
+                wrong = line + n_lines(raw[: ends[-1]] if ends else b"")
+                raise InputError(
+                    f"{self.part.name} cannot be read from line {wrong} on: {cause}.",
+                    remedy="A field with quotes inside must be in quotes, and each of its quotes written twice.",
+                    path=self.part.path,
+                    line=wrong,
+                ) from cause
+            ends.append(int(places[reader.line_num - 1]))
+        found = np.array(ends, np.int64)
+        return found if last or not len(lines) or lines[-1].endswith((b"\r", b"\n")) else found[found < len(raw)]
+
+
+def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Integers | None:
+    r"""Find where records end in bytes with quotes; None where a quote stands where none begins or ends a field.
+
+    With ``alone``, carriage returns that no line feed follows end lines as well.
+
+    Examples
+    --------
+    >>> record_ends(b'a,"b\n"\nc,d\n', ord(","))
+    array([ 7, 11])
+    """
+    seen = np.frombuffer(raw, np.uint8)
+    quotes, lines = np.flatnonzero(seen == _QUOTE), np.flatnonzero(seen == ord("\n"))
+    if alone:
+        returns = np.flatnonzero(seen == ord("\r"))
+        lines = np.sort(np.concatenate([lines, returns[~np.isin(returns + 1, lines, assume_unique=True)]]))
+    around = np.zeros(256, bool)
+    around[[delimiter, ord("\n"), ord("\r"), _QUOTE]] = True
+    opening, closing = quotes[0::2], quotes[1::2]
+    before, after = seen[opening[opening > 0] - 1], seen[closing[closing < len(seen) - 1] + 1]
+    if not (around[before].all() and around[after].all()):
+        return None
+    return np.asarray(lines[np.searchsorted(quotes, lines) % 2 == 0] + 1, np.int64)

@@ -1,0 +1,192 @@
+"""Parquet by row groups, some columns of one at a time, by several threads; Arrow files and streams by their record batches."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from r2b._files.arrow import pyarrow
+from r2b._files.arrow_loading import sound
+from r2b._files.limits import refuse_growth
+from r2b._files.messages import MAGIC, batch_messages, codec_of, unpacked_bytes
+from r2b.engines.batch import Batch, in_batches
+from r2b.engines.files.listing import Part
+from r2b.engines.files.stored import ReadJob, Stored, reading
+
+_PIECE_BYTES = 1 << 26  # of texts that are read at once
+_SMALLER = "Write the file in smaller record batches, or raise the limit with --max-unpacked where the memory has room for it."
+
+
+class ParquetStored(Stored):
+    """A Parquet file.
+
+    Attributes
+    ----------
+    groups : tuple of int
+        Rows of each row group.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        with reading(part):
+            self.n_bytes, _ = self.seen()
+            with parquet().ParquetFile(part.path) as file:
+                self.schema = file.schema_arrow
+                told = file.metadata
+                self.groups = tuple(told.row_group(k).num_rows for k in range(told.num_row_groups))
+        self.n_rows = sum(self.groups)
+
+    def metadata(self) -> Any:
+        """Read the footer."""
+        with reading(self.part), parquet().ParquetFile(self.part.path) as file:
+            return file.metadata
+
+    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+        """Give one job per row group; a large one is read here, and its parts are handed on."""
+        footer, wanted = self.metadata(), None if columns is None else list(columns)
+        names = [name for name in self.schema.names if wanted is None or name in wanted]
+        texts = self._texts([name for name in names if name in coded])
+        for number, n_rows in enumerate(self.groups):
+            if n_rows == 0:
+                continue
+            most = self._fitting(footer, number, [name for name in names if name not in texts], rows)
+            if n_rows <= most:
+                yield ReadJob(n_rows, partial(self._whole, footer, number, wanted, texts, first, most))
+            else:
+                yield from self._parts(footer, number, wanted, texts, first, most)
+            first += n_rows
+
+    def _fitting(self, footer: Any, number: int, columns: list[str], rows: int) -> int:
+        """Give how many rows may be read at once: a code of a few bits can stand for a text of any length."""
+        texts = self._texts(columns)
+        if not texts:
+            return rows
+        with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
+            # With one row come all texts that codes of the row group can stand for.
+            record = sound(next(iter(file.iter_batches(1, [number], texts, use_threads=False))))
+        lengths = importlib.import_module("pyarrow.compute")
+        longest = sum(int(lengths.max(lengths.binary_length(each.dictionary)).as_py() or 0) for each in record.columns)
+        return max(1, min(rows, _PIECE_BYTES // max(longest, 1)))
+
+    def _whole(self, footer: Any, number: int, columns: list[str] | None, texts: list[str], first: int, rows: int) -> list[Batch]:
+        with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
+            table = sound(file.read_row_group(number, columns=columns, use_threads=False))
+            if columns == []:
+                return [Batch(_no_columns(self.groups[number]), first, self.place(number), 0)]
+            return list(in_batches(table, rows, first, self.place(number)))
+
+    def _parts(self, footer: Any, number: int, columns: list[str] | None, texts: list[str], first: int, rows: int) -> Iterator[ReadJob]:
+        done = 0
+        with self._opened(footer, texts) as file:
+            pieces = iter(file.iter_batches(rows, [number], columns, use_threads=False))
+            while done < self.groups[number]:
+                with reading(self.part, f"row group {number}"):
+                    record = _no_columns(min(rows, self.groups[number] - done)) if columns == [] else sound(next(pieces))
+                yield ReadJob(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]))
+                done += record.num_rows
+
+    def _opened(self, footer: Any, texts: list[str]) -> Any:
+        # A reader of its own for every row group: readers are not shared between threads, and the footer is not parsed again.
+        return parquet().ParquetFile(self.part.path, metadata=footer, read_dictionary=texts, page_checksum_verification=True)
+
+    def _texts(self, columns: Sequence[str]) -> list[str]:
+        types = pyarrow().types
+        # Of columns that share a name, those of text cannot be read as codes alone.
+        kinds = {each.name: each.type for each in self.schema if each.name in columns and self.schema.names.count(each.name) == 1}
+        return [name for name, kind in kinds.items() if types.is_string(kind) or types.is_large_string(kind)]
+
+    def place(self, number: int) -> str:
+        """Say which row group."""
+        return f"{self.part.name}, row group {number}"
+
+
+def parquet() -> Any:
+    """Import the library, or say what to install."""
+    pyarrow()
+    return importlib.import_module("pyarrow.parquet")
+
+
+def _no_columns(n_rows: int) -> Any:
+    """Give rows of which no column of the file is wanted."""
+    arrow = pyarrow()
+    return arrow.record_batch({"": arrow.nulls(n_rows)})
+
+
+class ArrowStored(Stored):
+    """An Arrow file, or a stream in a file.
+
+    Attributes
+    ----------
+    streamed : bool
+        Whether it is a stream, without a table of contents.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        with reading(part):
+            self.n_bytes, _ = self.seen()
+            with open(part.path, "rb") as file:
+                self.streamed = file.read(len(MAGIC)) != MAGIC
+            with self._opened(None) as reader:
+                self.schema = reader.schema
+            self._refuse_growth()
+        self.n_rows = None
+
+    def _refuse_growth(self) -> None:
+        """Refuse a record batch that is small in the file and large in memory: no part of one can be read alone."""
+        with pyarrow().memory_map(self.part.path) as source:
+            for message in batch_messages(pyarrow(), source):
+                size = unpacked_bytes(message)
+                if size > message.body.size:
+                    refuse_growth(self.part.name, message.body.size, size, _SMALLER)
+
+    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+        """Read batches here; there is little to decode, and nothing but reading tells how many rows they have."""
+        for number, record in self.records(None if columns is None else [self.schema.get_field_index(name) for name in columns]):
+            place = f"{self.part.name}, record batch {number}"
+            if columns is not None:
+                record = record.select(list(columns)) if columns else _no_columns(record.num_rows)
+            for batch in in_batches(record, rows, first, place):
+                if len(batch):
+                    yield ReadJob(len(batch), partial(list, [batch]))
+            first += record.num_rows
+
+    def records(self, fields: list[int] | None = None) -> Iterator[tuple[int, Any]]:
+        """Give the record batches by number; of some fields, or all."""
+        with reading(self.part):
+            reader = self._opened(fields or None)
+        with reader:
+            number = 0
+            while True:
+                with reading(self.part, f"record batch {number}"):
+                    record = self._next(reader, number)
+                    if record is None:
+                        return
+                    sound(record)
+                yield number, record
+                number += 1
+
+    def _next(self, reader: Any, number: int) -> Any:
+        if not self.streamed:
+            return reader.get_batch(number) if number < reader.num_record_batches else None
+        try:
+            return reader.read_next_batch()
+        except StopIteration:
+            return None
+
+    def _opened(self, fields: list[int] | None) -> Any:
+        ipc = pyarrow().ipc
+        options = ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        # Mapped: a batch that is not compressed is read where it lies.
+        source = pyarrow().memory_map(self.part.path)
+        return ipc.open_stream(source, options=options) if self.streamed else ipc.open_file(source, options=options)
+
+    @property
+    def codec(self) -> str | None:
+        """How its batches are compressed: "lz4", "zstd" or None."""
+        arrow = pyarrow()
+        with reading(self.part), arrow.memory_map(self.part.path) as source:
+            first = next((each for each in batch_messages(arrow, source) if each.type == "record batch"), None)
+            return None if first is None else codec_of(first)

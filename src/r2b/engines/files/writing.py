@@ -1,0 +1,292 @@
+"""Tables in files leave as they came, with new columns: part by part, in order, and whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from r2b._files.arrow import pyarrow
+from r2b._files.atomic import AtomicWriter, is_device, unwritable
+from r2b._files.formats import Format, format_for, format_named
+from r2b.engines.batch import Batch
+from r2b.engines.files.delimited import DelimitedStored
+from r2b.engines.files.jsonl import JsonStored
+from r2b.engines.files.lines import added_fields, added_members, header_of, lines_of
+from r2b.engines.files.listing import STANDARD
+from r2b.engines.files.outputs import ArrowOut, Out, ParquetOut, TextOut, fitted
+from r2b.engines.files.stored import ReadJob, Stored, rows_at_once
+from r2b.engines.files.text import TextStored
+from r2b.engines.held import joined
+from r2b.engines.relabel import Relabel
+from r2b.engines.spool import ahead, refuse_little_room
+from r2b.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from r2b.engines.files import FileSource
+
+Piece = Any
+"""What is written of some rows: record batches with their places, or bytes."""
+
+_DELIMITED = ("csv", "tsv")
+
+
+def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool = False) -> None:
+    """Write a table in files with new columns.
+
+    Parameters
+    ----------
+    source : FileSource
+    relabel : Relabel
+    path : str
+        A file for one file, a folder for several; the files in it have the names they came with.
+    force : bool
+        Replace what is there.
+
+    Raises
+    ------
+    ParameterError
+        It is there already, the disk has no room, or the name tells a format that the table cannot have.
+    """
+    with AtomicWriter(force=force, keep=kept_files(source)) as writer, _in_python(path):
+        write_into(writer, source, relabel, path)
+        writer.commit()
+
+
+@contextmanager
+def _in_python(path: str) -> Iterator[None]:
+    """Let the remedies of the command line speak of arguments."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(error.problem, remedy=error.remedy.replace("--force", "force=True"), **error.facts) from error
+
+
+def kept_files(source: FileSource) -> tuple[str, ...]:
+    """Give what must not be written to: the folder that was named, or the files."""
+    return (source.listing.root,) if source.listing.whole else tuple(part.path for part in source.listing.parts)
+
+
+def shape_of(source: FileSource, path: str, said: str | None = None) -> Format:
+    """Settle the format that a table leaves in; "-" is standard output, which is not compressed unless it is said.
+
+    Raises
+    ------
+    ParameterError
+        It cannot leave in the format that the name tells, or the name tells none.
+    """
+    own = source.listing.format
+    if not source.listing.many:
+        if said is not None:
+            return format_named(said)
+        return Format(own.kind) if path == STANDARD else own if is_device(Path(path)) else format_for(Path(path).name, None)
+    told = format_for(Path(path).name, said) if said is not None or "." in Path(path).name else own
+    if told.kind != own.kind or path == STANDARD:
+        where = "standard output is one" if path == STANDARD else f"{path} tells {told}"
+        raise ParameterError(
+            f"{source.name} is a table of {own} in several files, which leaves as a folder of such; {where}.",
+            remedy="Pass the name of a folder.",
+            path=path,
+        )
+    return own
+
+
+def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
+    """Refuse what another format than that of the input cannot hold, before any work is done.
+
+    Raises
+    ------
+    InputError
+        Names the column.
+    """
+    own = source.listing.format
+    if own.kind == shape.kind:
+        return
+    if own.is_text or shape.is_text:
+        source.refuse_twice(source.names)
+    schema, roles = relabel.decode.schema, relabel.decode.roles
+    if shape.kind in _DELIMITED and own.kind not in _DELIMITED:
+        values: dict[str, Any] = dict(zip(schema.columns, schema.vocabularies, strict=True))
+        for name, vocabulary in [*values.items(), *([] if roles.soft else [(roles.label[0], schema.classes)])]:
+            if (name in roles.attributes or name in roles.label) and "" in vocabulary.values.tolist():
+                raise InputError(
+                    f"The column {name!r} has a value that is the empty text, which {shape.kind.upper()} cannot tell from a missing one.",
+                    remedy="Write it in the format that it came in, or give the value a name.",
+                    column=name,
+                )
+    mixed = next((name for file in source.files if isinstance(file, JsonStored) for name in sorted(file.mixed)), None)
+    if mixed is not None and not shape.is_text:
+        raise InputError(
+            f"The column {mixed!r} holds values of several types, which Arrow cannot hold in one column.",
+            remedy="Write JSON Lines or CSV.",
+            column=mixed,
+        )
+
+
+def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, said: str | None = None) -> None:
+    """Write a table with new columns to a stream, such as standard output, as it is read.
+
+    Parameters
+    ----------
+    source : FileSource
+        Of one file.
+    relabel : Relabel
+    stream : binary file
+        It stays open.
+    said : str, optional
+        The format; by default that of the table, not compressed.
+
+    Raises
+    ------
+    ParameterError
+        The table is several files.
+    """
+    _write(source, relabel, shape_of(source, STANDARD, said), [stream])
+
+
+def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, said: str | None = None) -> Path:
+    """Write a table beside its target, to be moved into place by the writer, and give where; arguments as for :func:`write_files`.
+
+    A device, such as /dev/stdout, is written at once.
+    """
+    shape, many = shape_of(source, path, said), source.listing.many
+    writer.check(path, folder=many)
+    if is_device(Path(path)):
+        with open(path, "wb") as device:
+            _write(source, relabel, shape, [device])
+        return Path(path)
+    refuse_loss(source, relabel, shape)
+    refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
+    beside = writer.reserve(path, folder=many)
+    try:
+        _write(source, relabel, shape, [beside / file.part.name if many else beside for file in source.files])
+    except OSError as cause:
+        raise unwritable(path, cause) from cause
+    return beside
+
+
+def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
+    """Estimate the bytes that are written: what came in, and the new columns."""
+    soft = relabel.form == "soft"
+    # Labels that follow from classes repeat, and Parquet writes what repeats once; text does not.
+    each = 20 if shape.is_text and soft else 8 if soft and relabel.decode.roles.soft else 1
+    same = shape.kind == source.listing.format.kind
+    return (source.n_bytes if same else source.n_bytes // 4) + (source.n_rows or 0) * len(relabel.names) * each
+
+
+def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequence[Path | BinaryIO]) -> None:
+    refuse_loss(source, relabel, shape)
+    source = source.reading_numbers(relabel.decode.roles)
+    done = -1
+    out: Out | None = None
+    try:
+        for number, piece in _pieces(source, relabel, shape):
+            while done < number:
+                if out is not None:
+                    out.close()
+                done += 1
+                out = _opened(source, relabel, shape, done, targets[done])
+            assert out is not None
+            if piece is not None:
+                out.take(piece)
+        if out is not None:
+            out.close()
+    except BaseException:
+        if out is not None:
+            out.abandon()
+        raise
+
+
+def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Piece]]:
+    """Give what is to be written, file after file; a file without rows has nothing, but is there."""
+    last, make = -1, _maker(source, relabel, shape)
+    # The text of columns that are not needed is not looked into where it leaves as it is.
+    columns = relabel.needed if _by_line(source, shape) else None
+    # Columns that are looked up: their text is best read as codes, and given back as text.
+    roles = relabel.decode.roles
+    coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
+
+    def made(item: tuple[int, ReadJob]) -> tuple[int, int, Piece]:
+        number, job = item
+        return number, job.n_rows, make(number, job)
+
+    for number, n_rows, piece in ahead(made, source.jobs(columns, coded=coded, most_rows=rows_at_once(relabel)), source.threads):
+        if source.watch is not None:
+            source.watch(n_rows)
+        last = number
+        yield number, piece
+    if last < len(source.files) - 1:
+        yield len(source.files) - 1, None
+
+
+def _by_line(source: FileSource, shape: Format) -> bool:
+    return shape.is_text and source.listing.format.kind == shape.kind
+
+
+def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int, ReadJob], Piece]:
+    """Give what makes of a job what is written of its rows; it runs in any thread."""
+    own = source.listing.format
+
+    def full(number: int, batch: Batch) -> Batch:
+        return source.completed(batch, relabel.needed, number)
+
+    def as_records(number: int, job: ReadJob) -> Piece:
+        file, batches = source.files[number], job.read()
+        # Between kinds of delimited text, what means missing leaves as it is spelled.
+        spelled = job.read(spelled=True) if own.kind in _DELIMITED and shape.kind in _DELIMITED else batches
+        made = []
+        for batch, old in zip(batches, spelled, strict=True):
+            record = joined(old.record, relabel, full(number, batch))
+            made.append((batch.place, record if shape.is_text else fitted(record, new_schema(source, file, relabel))))
+        return made
+
+    def as_lines(number: int, job: ReadJob) -> Piece:
+        file, made = source.files[number], [relabel(full(number, batch)) for batch in job.read()]
+        if isinstance(file, JsonStored):
+            return added_members(file, job.chunk, made)
+        assert isinstance(file, DelimitedStored)
+        return added_fields(file, job.chunk, made)
+
+    def as_text(number: int, job: ReadJob) -> Piece:
+        return lines_of([record for _, record in as_records(number, job)], shape)
+
+    return as_lines if _by_line(source, shape) else as_text if shape.is_text else as_records
+
+
+def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, target: Path | BinaryIO) -> Out:
+    file = source.files[number]
+    if isinstance(target, Path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    schema = new_schema(source, file, relabel)
+    if shape.kind == "parquet":
+        return ParquetOut(target, shape.compression, schema, file, relabel)
+    if shape.kind == "arrow":
+        return ArrowOut(target, shape.compression, schema, file)
+    own = isinstance(file, TextStored) and _by_line(source, shape)
+    out = TextOut(target, shape.compression, *((file.encoding, file.mark) if own and isinstance(file, TextStored) else ()))
+    try:
+        out.take(header_of(file, relabel.names, shape))
+    except BaseException:
+        out.abandon()
+        raise
+    return out
+
+
+def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
+    """Give the columns of a file and the new ones after them, so that a file without rows has them too."""
+    arrow, roles = pyarrow(), relabel.decode.roles
+    if roles.soft:
+        label = arrow.array(relabel.decode.schema.classes.values.tolist()).type
+    else:
+        name = roles.label[0]
+        label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
+    if relabel.form == "soft":
+        kinds = [arrow.float64()] * len(relabel.names)
+    else:
+        kinds = [label, arrow.float64(), arrow.int64()][: len(relabel.names)]
+    made = file.schema
+    for name, kind in zip(relabel.names, kinds, strict=True):
+        made = made.append(arrow.field(name, kind))
+    return made
