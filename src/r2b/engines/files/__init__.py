@@ -254,12 +254,7 @@ class FileSource(Source):
         raise IndexError(row)
 
     def columns(self, names: Sequence[str]) -> dict[str, Any]:
-        """Give whole columns, in memory.
-
-        Returns
-        -------
-        dict of str to pyarrow.ChunkedArray
-            Text that means missing is null, and text of ``numbers`` is numbers.
+        """Give whole columns, in memory: text that means missing is null, and text of ``numbers`` is numbers.
 
         Raises
         ------
