@@ -346,9 +346,9 @@ class Audit:
         return audit_html(self)
 
     def __str__(self) -> str:
-        from r2b._audit.text import account
+        from r2b._audit.text import format_audit
 
-        return account(self)
+        return format_audit(self)
 
     @property
     def largest(self) -> Difference | None:

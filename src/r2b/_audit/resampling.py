@@ -103,7 +103,7 @@ class FamilyRows:
 
     @property
     def counted(self) -> bool:
-        """Whether the rows are fully told by a table of counts, places by kinds, that is cheaper to draw than they are."""
+        """Whether the rows follow from a table of counts, places by kinds, that is cheaper to draw than they are."""
         if self.kinds is None or self.all_clusters is not None:
             return False
         if self.data.repeats is not None:
@@ -115,14 +115,12 @@ class FamilyRows:
         """Rows by place and kind, of shape (n_places, n_kinds)."""
         assert self.kinds is not None
         n_kinds = len(self.kinds.weights) * self.data.n_classes
-        if self.data.weight is not None:
-            joint = self.places * n_kinds + self.kinds.codes[self.kept]
-            repeats = None if self.data.repeats is None else self.data.repeats[self.kept]
-            return np.bincount(joint, repeats, self.n_places * n_kinds).astype(np.int64).reshape(self.n_places, n_kinds)
-        cells = np.flatnonzero(self.place_of_cell >= 0)
-        table = np.zeros((self.n_places, n_kinds))
-        np.add.at(table, self.place_of_cell[cells], class_weights(self.data)[cells])
-        return table.astype(np.int64)
+        if self.data.weight is None:  # counted by cell already: no row is touched
+            cells, table = np.flatnonzero(self.place_of_cell >= 0), np.zeros((self.n_places, n_kinds))
+            np.add.at(table, self.place_of_cell[cells], class_weights(self.data)[cells])
+            return table.astype(np.int64)
+        joint = self.places * n_kinds + self.kinds.codes[self.kept]
+        return np.bincount(joint, self.repeats, self.n_places * n_kinds).astype(np.int64).reshape(self.n_places, n_kinds)
 
     @cached_property
     def kept(self) -> Array | slice:

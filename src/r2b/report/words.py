@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from r2b._audit.text import plural
 from r2b._constraints.families.doubts import FEWEST
 from r2b._data.values import directions_kept, directions_shown
 from r2b._solve.certificate import PROVEN
@@ -110,11 +111,6 @@ def rows_of(n: float) -> str:
     return f"{count(n)} {'row' if n == 1 else 'rows'}"
 
 
-def plural(n: int, one: str, several: str) -> str:
-    """Write a number and its noun."""
-    return f"{n:,} {one if n == 1 else several}"
-
-
 def epsilon(values: list[Any]) -> str:
     """Write the epsilons of the classes: one number where they are the same."""
     bounded = [value for value in values if math.isfinite(float(value))]
@@ -210,7 +206,7 @@ def small_groups(facts: dict[str, Any]) -> str:
         return ""
     family, group, rows = small[0]
     where = f" of {isolated(family)}" if family else ""
-    many = f"{len(small):,} groups have" if len(small) > 1 else "1 group has"
+    many = plural(len(small), "group has", "groups have")
     return f"{many} fewer than {FEWEST} rows, the smallest, {quoted(group)}{where}, {rows_of(rows)}. {_MIN_GROUP_SIZE}"
 
 
