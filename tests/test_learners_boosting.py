@@ -12,7 +12,7 @@ import r2b
 from r2b.errors import LengthError, ParameterError, ShapeError
 from r2b.metrics import demographic_parity
 from r2b.models import boosting
-from r2b.models.objectives import lightgbm_objective, xgboost_objective
+from r2b.models.boosting import lightgbm_objective, xgboost_objective
 
 PARAMS = {
     "lightgbm": {"num_threads": 1, "verbosity": -1, "num_leaves": 15, "deterministic": True, "force_row_wise": True},

@@ -21,8 +21,8 @@ from r2b.errors import (
     ShapeError,
     UnseenError,
     WeightError,
+    require,
 )
-from r2b.models.libraries import require
 from r2b.models.targets import SoftTargets, refuse_other_rows
 
 
@@ -168,7 +168,7 @@ def test_a_broken_library_is_not_called_missing(monkeypatch, tmp_path):
     (tmp_path / "half_installed.py").write_text("import not_there_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match=r"not_there_at_all") as caught:
-        require("half_installed", extra="none", needed_by="This test")
+        require("half_installed", "This test needs half_installed", extra="none")
     assert not isinstance(caught.value, MissingExtraError)
 
 

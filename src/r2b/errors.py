@@ -5,6 +5,9 @@ An error never repairs anything. Its ``facts`` are the values that the message w
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class _Told(Exception):
     """A message built from facts that ends in a remedy; what errors and warnings share."""
@@ -108,6 +111,40 @@ class FileFormatError(R2BError, ValueError):
 
 class MissingExtraError(R2BError, ImportError):
     """An optional library is needed here and is not installed."""
+
+
+def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
+    """Import an optional library; if it is missing, the error names the extra to install.
+
+    Parameters
+    ----------
+    library : str
+        The module to import.
+    need : str
+        What cannot be done without it, up to the word "needs" and its name.
+    extra : str
+        The extra of r2b that installs it.
+    otherwise : str
+        What can be done instead, as the rest of the remedy.
+
+    Raises
+    ------
+    MissingExtraError
+        It is not installed.
+
+    Examples
+    --------
+    >>> require("json", "This example needs json", extra="none").dumps([1])
+    '[1]'
+    """
+    try:
+        return import_module(library)
+    except ModuleNotFoundError as error:
+        name = library.partition(".")[0]
+        if error.name != name:
+            raise  # the library is there; something that it needs is not
+        remedy = f"Install it with: pip install 'r2b[{extra}]'{otherwise}."
+        raise MissingExtraError(f"{need}, which is not installed.", remedy=remedy, library=name, extra=extra) from error
 
 
 class MemoryLimitError(R2BError, MemoryError):

@@ -6,17 +6,15 @@ per class, weighted by y, would give; here X goes in once, N rows, and the label
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.errors import ParameterError, ShapeError
-from r2b.models.libraries import require
-from r2b.models.objectives import Library, cross_entropy, soft_objective, softmax
-from r2b.models.targets import SoftTargets, refuse_other_rows
+from r2b.errors import ParameterError, ShapeError, require
+from r2b.models.targets import Library, Objective, SoftTargets, cross_entropy, refuse_other_rows, soft_objective, softmax
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -74,8 +72,11 @@ class SoftBooster:
         else:
             best = self.booster.attr("best_iteration")
             rounds = (0, 0) if best is None else (0, int(best) + 1)
-            matrix = require("xgboost", extra="xgboost", needed_by="This model").DMatrix(X, enable_categorical=True)
-            _refuse_other_features(int(matrix.num_col()), int(self.booster.num_features()))
+            matrix = require("xgboost", "This model needs xgboost", extra="xgboost").DMatrix(X, enable_categorical=True)
+            given, trained = int(matrix.num_col()), int(self.booster.num_features())
+            if given != trained:
+                fault = f"X has {given} features, but the model was trained on {trained}."
+                raise ShapeError(fault, remedy="Pass the features of training.", n_features=given)
             margins = self.booster.predict(matrix, output_margin=True, iteration_range=rounds)
         return softmax(np.asarray(margins, np.float64) + self.start)
 
@@ -137,10 +138,10 @@ def train_lightgbm(
     >>> model.classes.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
-    lightgbm = require("lightgbm", extra="lightgbm", needed_by="train_lightgbm")
-    chosen = _free_of("lightgbm", params)
+    lightgbm = require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
+    chosen, threads = _free_of("lightgbm", params)
     targets, watched = _read(X, labels, sample_weight, validation, early_stopping_rounds)
-    start, threads = _start(targets), _threads(chosen)
+    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
     train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
     sets = [lightgbm.Dataset(watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train)] if watched else None
     chosen |= {"objective": soft_objective(targets, "lightgbm", start, threads), "num_class": len(targets.classes), "metric": "None"}
@@ -207,10 +208,10 @@ def train_xgboost(
     >>> model.classes.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
-    xgboost = require("xgboost", extra="xgboost", needed_by="train_xgboost")
-    chosen = _free_of("xgboost", params)
+    xgboost = require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
+    chosen, threads = _free_of("xgboost", params)
     targets, watched = _read(X, labels, sample_weight, validation, early_stopping_rounds)
-    start, threads = _start(targets), _threads(chosen)
+    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
     train = xgboost.DMatrix(X, enable_categorical=True)
     chosen |= {"num_class": len(targets.classes), "base_score": 0.0, "disable_default_eval_metric": True}
     measure = cross_entropy(watched[1], start) if watched else None
@@ -226,6 +227,81 @@ def train_xgboost(
         verbose_eval=False,
     )
     return SoftBooster(booster, targets.classes, start, "xgboost")
+
+
+def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> Objective:
+    """Make the objective for ``lightgbm.train``, for those who call it themselves.
+
+    The gradient is ``w (p - y)`` and the hessian ``w p (1 - p) L / (L - 1)``: LightGBM's own for ``multiclass``.
+
+    Parameters
+    ----------
+    labels, sample_weight
+        As for :func:`train_lightgbm`. The weights are in the objective; leave them out of the Dataset.
+    start : array-like of shape (L,), optional
+        Margins before the first tree, 0 by default. LightGBM's own objective starts from the logarithm of the share of each class; whatever
+        is passed here has to be added to the margins that the booster predicts.
+    threads : int, optional
+        All cores by default.
+
+    Returns
+    -------
+    callable
+        From margins and the Dataset to gradient and hessian, each of shape (N, L).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> objective = lightgbm_objective([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]])
+    >>> gradient, hessian = objective(np.zeros((2, 3)), None)
+    >>> gradient.round(3)
+    array([[-0.167, -0.167,  0.333],
+           [ 0.333,  0.133, -0.467]], dtype=float32)
+    >>> hessian[0].round(3)
+    array([0.333, 0.333, 0.333], dtype=float32)
+    """
+    return _objective(labels, sample_weight, "lightgbm", start, threads)
+
+
+def xgboost_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> Objective:
+    """Make the objective for ``xgboost.train``, for those who call it themselves.
+
+    The gradient is ``w (p - y)`` and the hessian ``w max(2 p (1 - p), 1e-16)``: XGBoost's own for ``multi:softprob``. Pass
+    ``num_class`` and a ``base_score`` of 0 in the parameters, or XGBoost looks for labels to start from.
+
+    Parameters
+    ----------
+    labels, sample_weight, start, threads
+        As for :func:`lightgbm_objective`.
+
+    Returns
+    -------
+    callable
+        From margins and the DMatrix to gradient and hessian, each of shape (N, L).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gradient, hessian = xgboost_objective(["a", "b", "c"], sample_weight=[1, 1, 3])(np.zeros((3, 3)), None)
+    >>> gradient.round(3)
+    array([[-0.667,  0.333,  0.333],
+           [ 0.333, -0.667,  0.333],
+           [ 1.   ,  1.   , -2.   ]], dtype=float32)
+    """
+    return _objective(labels, sample_weight, "xgboost", start, threads)
+
+
+def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, threads: int | None) -> Objective:
+    targets = SoftTargets.of(labels, sample_weight)
+    try:
+        first = np.zeros(len(targets.classes)) if start is None else np.asarray(start, np.float64)
+    except (TypeError, ValueError):
+        first = np.empty(0)  # refused below, like any start of another shape
+    if first.shape != (len(targets.classes),) or not np.isfinite(first).all():
+        raise ParameterError(
+            f"start is {start!r}.", remedy=f"Pass one finite margin for each of the {len(targets.classes)} classes.", start=start
+        )
+    return soft_objective(targets, library, first, threads)
 
 
 def _read(
@@ -252,43 +328,18 @@ def _read(
     return targets, (other, watched)
 
 
-def _refuse_other_features(given: int, trained: int) -> None:
-    if given != trained:
-        raise ShapeError(
-            f"X has {given} features, but the model was trained on {trained}.", remedy="Pass the features of training.", n_features=given
-        )
-
-
-def _free_of(library: Library, params: Mapping[str, Any] | None) -> dict[str, Any]:
+def _free_of(library: Library, params: Mapping[str, Any] | None) -> tuple[dict[str, Any], int | None]:
+    """Refuse parameters that follow from the labels; give the others, and the number of threads among them."""
     chosen = dict(params or {})
-    by_labels, metrics = (names.split() for names in _TAKEN[library])
-    for name in _named(by_labels, chosen):
-        raise ParameterError(
-            f"The parameter {name!r} is {chosen[name]!r}, but it follows from the labels.", remedy="Leave it out.", parameter=name
-        )
-    for name in _named(metrics, chosen):
-        raise ParameterError(
-            f"The parameter {name!r} is {chosen[name]!r}, but the library's metrics need one class per row.",
-            remedy="Leave it out; soft_logloss is measured on the rows passed as validation.",
-            parameter=name,
-        )
-    return chosen
-
-
-def _named(names: Iterable[str], chosen: Mapping[str, Any]) -> list[str]:
-    return [name for name in names if name in chosen]
-
-
-def _threads(chosen: Mapping[str, Any]) -> int | None:
-    named = [name for name in _named(_THREADS, chosen) if chosen[name] is not None]
-    for name in named:
-        if not str(chosen[name]).lstrip("-").isdigit():
+    metrics = "but the library's metrics need one class per row", "Leave it out; soft_logloss is measured on the rows passed as validation."
+    faults = (("but it follows from the labels", "Leave it out."), metrics)
+    for names, (fault, remedy) in zip(_TAKEN[library], faults, strict=True):
+        for name in (name for name in names.split() if name in chosen):
+            raise ParameterError(f"The parameter {name!r} is {chosen[name]!r}, {fault}.", remedy=remedy, parameter=name)
+    threads = {name: chosen[name] for name in _THREADS if chosen.get(name) is not None}
+    for name, given in threads.items():
+        if not str(given).lstrip("-").isdigit():
             remedy = "Pass a whole number; 0 or less takes all cores."
-            raise ParameterError(f"The parameter {name!r} is {chosen[name]!r}.", remedy=remedy, parameter=name)
-    given = [int(chosen[name]) for name in named]
-    return given[0] if given and given[0] > 0 else None
-
-
-def _start(targets: SoftTargets) -> Floats:
-    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
-    return start
+            raise ParameterError(f"The parameter {name!r} is {given!r}.", remedy=remedy, parameter=name)
+    first = int(next(iter(threads.values()), 0))
+    return chosen, first if first > 0 else None

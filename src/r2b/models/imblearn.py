@@ -13,11 +13,10 @@ from narwhals import dependencies as libraries
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels import FairLabels
 from r2b._labels.options import DEFAULTS, Options, takes_options
-from r2b.errors import ParameterError
-from r2b.models.libraries import require
+from r2b.errors import ParameterError, require
 from r2b.sklearn.labels import WITHOUT, check_same_rows, checked_labels, note_features, publish, solve, store, without_rows
 
-_BaseSampler: Any = require("imblearn", extra="imblearn", needed_by="r2b.models.imblearn").base.BaseSampler
+_BaseSampler: Any = require("imblearn", "r2b.models.imblearn needs imblearn", extra="imblearn").base.BaseSampler
 
 
 @takes_options(without=WITHOUT)

@@ -1,15 +1,20 @@
-"""Label rows as a learner reads them, a few at a time: a small table and one code per row wherever the labels are classes."""
+"""Label rows as a learner reads them, and the loss on them: a small table and one code per row wherever the labels are classes.
+
+The soft cross-entropy is given as LightGBM and XGBoost ask for it: gradient and hessian of the margins, row by row in parts. One-hot labels
+give what each library's own softmax objective computes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
-from r2b._data.compute import parts_of
+from r2b._data.compute import in_order, parts_of
 from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
 from r2b._data.numbers import read_weight
@@ -19,8 +24,11 @@ from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightE
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
+Objective = Callable[[Array, Any], tuple[Array, Array]]
+Library = Literal["lightgbm", "xgboost"]
 
 _BLOCK_ENTRIES = 1 << 18
+_SMALLEST_CURVATURE = 1e-16  # XGBoost's own floor under the hessian
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,3 +190,70 @@ def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
     """
     refuse_lengths("X", int(X.shape[0]) if hasattr(X, "shape") else len(X), "y", targets.n_rows)
     refuse_other_index(("X", row_labels(X)), ("y", targets.vocabulary.index))
+
+
+def soft_objective(targets: SoftTargets, library: Library, start: Floats, threads: int | None = None) -> Objective:
+    """Make the objective from labels that were read; the public functions are :func:`lightgbm_objective` and :func:`xgboost_objective`.
+
+    A function and not an object: LightGBM copies its parameters deeply, and a function is not copied with the labels it holds.
+    """
+    n_classes = len(targets.classes)
+    # Friedman's factor L / (L - 1) in LightGBM; XGBoost has 2 whatever L is.
+    factor = n_classes / (n_classes - 1) if library == "lightgbm" else 2.0
+    floor = 0.0 if library == "lightgbm" else _SMALLEST_CURVATURE
+    order: Literal["C", "F"] = "F" if library == "lightgbm" else "C"  # what the library reads without a copy
+
+    def objective(margins: Array, data: Any) -> tuple[Array, Array]:
+        shape = (targets.n_rows, n_classes)
+        gradient, hessian = np.empty(shape, np.float32, order), np.empty(shape, np.float32, order)
+
+        def fill(part: slice) -> None:
+            p, weight = softmax(margins[part] + start), targets.weights(part)
+            scale: Any = 1.0 if weight is None else weight[:, None]
+            gradient[part] = scale * (p - targets.rows(part))
+            hessian[part] = scale * np.maximum(factor * p * (1.0 - p), floor)
+
+        for _ in in_order(fill, targets.parts(), threads):
+            pass
+        return gradient, hessian
+
+    return objective
+
+
+def softmax(margins: Array) -> Floats:
+    """Turn margins into probabilities, row by row.
+
+    Examples
+    --------
+    >>> softmax(np.log([[1.0, 3.0]]))
+    array([[0.25, 0.75]])
+    """
+    p: Floats = np.exp(margins - margins.max(axis=1, keepdims=True), dtype=np.float64)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def cross_entropy(targets: SoftTargets, start: Floats) -> Callable[[Array], float]:
+    """Make the measure that belongs to the objective: from margins to the weighted mean of ``-sum_k y_k log p_k``.
+
+    Examples
+    --------
+    >>> measure = cross_entropy(SoftTargets.of(["a", "b"]), np.zeros(2))
+    >>> round(measure(np.zeros((2, 2))), 4)
+    0.6931
+    """
+
+    def measure(margins: Array) -> float:
+        total, mass = 0.0, 0.0
+        for part in targets.parts():
+            shifted = margins[part] + start
+            shifted -= shifted.max(axis=1, keepdims=True)
+            rows = targets.rows(part)
+            # Rows sum to 1, so that the normaliser comes out once.
+            loss = np.log(np.exp(shifted).sum(axis=1)) - (rows * shifted).sum(axis=1)
+            weight = targets.weights(part)
+            total += float(loss.sum() if weight is None else weight @ loss)
+            mass += float(len(loss) if weight is None else weight.sum())
+        return total / mass
+
+    return measure

@@ -7,11 +7,10 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from r2b.errors import InputError, ShapeError
-from r2b.models.libraries import require
+from r2b.errors import InputError, ShapeError, require
 from r2b.models.targets import SoftTargets, refuse_other_rows
 
-torch = require("torch", extra="torch", needed_by="r2b.models.torch")
+torch = require("torch", "r2b.models.torch needs torch", extra="torch")
 _Dataset: Any = torch.utils.data.Dataset
 
 

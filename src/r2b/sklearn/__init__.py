@@ -10,12 +10,10 @@ Examples
 'expand'
 """
 
-from importlib.util import find_spec
+# ruff: noqa: E402 - whether scikit-learn is there is asked first
+from r2b.errors import require
 
-from r2b.errors import MissingExtraError
-
-if find_spec("sklearn") is None:
-    raise MissingExtraError("scikit-learn is not installed.", remedy="Install it with: pip install 'r2b[sklearn]'.", library="sklearn")
+require("sklearn", "r2b.sklearn needs scikit-learn", extra="sklearn")
 
 from r2b.sklearn.classifier import ParityClassifier
 from r2b.sklearn.prediction_parity import PredictionParity
