@@ -27,7 +27,8 @@ from drawn import DEVICE_ENTRIES, Spec, specs, summary
 import r2b
 import r2b.engines.torch
 from r2b.engines.torch.oracle import DeviceOracle, LabelBatches, choose_kernel, line_of
-from r2b.engines.torch.reading import read_cells, rows_of
+from r2b.engines.torch.reading import read_cells
+from r2b.engines.torch.rows import DeviceRows
 
 EPSILON = 0.01
 GOALS = {"10,000,000 x 100": 100.0, "1,000,000 x 1,000": 150.0}  # milliseconds
@@ -64,8 +65,8 @@ def least_ms(call: Callable[[], object], repeats: int) -> float:
 
 def walks(y: Any, groups: Any, repeats: int) -> dict[str, float]:
     """Time one read, one copy and one walk of each kind over the same rows."""
-    cells = read_cells(groups, None, y.device, "error")
-    rows = rows_of(cells, None)
+    codes, cells = read_cells(groups, None, y.device, "error")
+    rows = DeviceRows(codes, cells.n_groups, cells.counts)
     oracle = DeviceOracle(LabelBatches(y, rows), rows.mass)
     rng = np.random.default_rng(0)
     prices = 0.01 * rng.standard_normal((rows.n_cells, y.shape[1]))

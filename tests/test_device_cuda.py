@@ -15,7 +15,7 @@ from device_rows import disagreement, soft_rows, two_oracles  # noqa: E402
 
 import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
-from r2b.engines.torch.arrays import room_on  # noqa: E402
+from r2b.engines.torch.reading import memory_explained  # noqa: E402
 from r2b.errors import InputError  # noqa: E402
 
 CUDA = torch.cuda.is_available()
@@ -114,7 +114,7 @@ def test_arguments_of_two_devices_are_brought_together_or_refused() -> None:
 
 @on_cuda
 def test_a_card_that_is_full_is_named_with_the_way_out() -> None:
-    with pytest.raises(InputError, match=r"do not fit on cuda:0: CUDA out of memory.*in batches"), room_on(torch.device("cuda:0")):
+    with pytest.raises(InputError, match=r"do not fit on cuda:0: CUDA out of memory.*in batches"), memory_explained(torch.device("cuda:0")):
         torch.empty(1 << 46, device="cuda:0")
 
 
@@ -124,8 +124,8 @@ def test_rows_that_begin_anywhere_are_read_right() -> None:
     asked = {"sensitive_features": torch.from_numpy(groups).cuda(), "epsilon": 0.01}
     expected = r2b.engines.torch.debias(torch.from_numpy(y).cuda(), **asked).prices
     for offset, width in ((1, 17), (0, 16), (3, 15), (4, 20)):
-        room = torch.full((501, width), torch.nan, device="cuda")
-        there = room[1:, offset : offset + 12]
+        wide = torch.full((501, width), torch.nan, device="cuda")
+        there = wide[1:, offset : offset + 12]
         there.copy_(torch.from_numpy(y))
         assert np.abs(r2b.engines.torch.debias(there, **asked).prices - expected).max() <= 1e-12
 

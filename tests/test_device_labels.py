@@ -15,9 +15,8 @@ from device_rows import soft_rows  # noqa: E402
 
 import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
-from r2b.engines.torch import rows as device_rows_room  # noqa: E402
-from r2b.engines.torch.arrays import device_of  # noqa: E402
-from r2b.engines.torch.reading import compact, read_cells  # noqa: E402
+from r2b.engines.torch import rows as rows_module  # noqa: E402
+from r2b.engines.torch.reading import compact, device_of, read_cells  # noqa: E402
 from r2b.engines.torch.rows import add_by_cell  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
@@ -224,7 +223,7 @@ def test_sums_by_cell_do_not_depend_on_how_rows_are_cut(monkeypatch: pytest.Monk
     rows, cells = torch.arange(60, dtype=torch.float64).reshape(30, 2), torch.arange(30) % 4
     whole = add_by_cell(rows, cells, 4)
     expected = np.stack([rows.numpy()[cells.numpy() == cell].sum(axis=0) for cell in range(4)])
-    monkeypatch.setattr(device_rows_room, "_MEMBERS", 28)
+    monkeypatch.setattr(rows_module, "_MEMBERS", 28)
     assert np.array_equal(whole.numpy(), expected) and np.array_equal(add_by_cell(rows, cells, 4).numpy(), expected)
 
 
@@ -245,13 +244,13 @@ REFUSALS: list[tuple[type[R2BError], str, Any, dict[str, Any]]] = [
     (InputError, "sparse", SOUND.to_sparse(), {}),
     (ShapeError, "3 dimensions", torch.zeros(2, 2, 2), {}),
     (ShapeError, "y.cpu", torch.zeros(90), {}),
-    (EmptyError, "1 columns", torch.ones(90, 1), {}),
+    (EmptyError, "single column", torch.ones(90, 1), {}),
     (EmptyError, "one class", torch.zeros(90, dtype=torch.int64), {}),
     (LengthError, "y has 90 rows", SOUND, {"sensitive_features": torch.zeros(5, dtype=torch.int64)}),
     (InputError, "whole numbers or booleans", SOUND, {"sensitive_features": torch.zeros(90)}),
     (LengthError, "sample_weight", SOUND, {"sample_weight": torch.ones(3)}),
     (WeightError, "row 2 is -1.0", SOUND, {"sample_weight": torch.tensor([1.0, 1.0, -1.0] * 30)}),
-    (WeightError, "add up to 0", SOUND, {"sample_weight": torch.zeros(90)}),
+    (WeightError, "all 90 rows are zero", SOUND, {"sample_weight": torch.zeros(90)}),
     (ParameterError, "y.cpu", SOUND, {"costs": np.ones((3, 3))}),
     (ParameterError, "agreement", SOUND, {"objective": "agreement"}),
     (ParameterError, "kernel is 'fast'", SOUND, {"kernel": "fast"}),
@@ -280,12 +279,12 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 
 
 def test_attributes_of_the_host_are_read_on_the_host() -> None:
-    cells = read_cells(["f", "m", "f"], None, torch.device("cpu"), "error")
-    assert cells.codes.tolist() == [0, 1, 0]
-    assert cells.counts.tolist() == [2, 1]
+    codes, groups = read_cells(["f", "m", "f"], None, torch.device("cpu"), "error")
+    assert codes.tolist() == [0, 1, 0]
+    assert groups.counts.tolist() == [2, 1]
 
 
-def test_without_torch_the_room_names_the_extra() -> None:
+def test_without_torch_the_error_names_the_extra() -> None:
     program = "import sys; sys.modules['torch'] = None; import r2b.engines.torch"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "MissingExtraError: Labels on a device need PyTorch" in done.stderr

@@ -128,14 +128,14 @@ class MemoryRows(LabelRows):
 
     def soft(self, rule: Rule, dtype: DTypeLike | None) -> Array:
         """Build the matrix; the old one itself where nothing changed."""
-        labels, wanted = self.dataset.labels, _floating(dtype)
+        labels, wanted = self.dataset.labels, floating(dtype)
         if rule.unchanged and labels.is_soft and dtype in (None, labels.array.dtype):
             return labels.array
         return applied(rule, self.dataset).matrix(wanted)
 
     def iter_soft(self, rule: Rule, block_rows: int, dtype: DTypeLike | None) -> Iterator[Array]:
         """Give the matrix a block of rows at a time."""
-        return applied(rule, self.dataset).blocks(block_rows, _floating(dtype))
+        return applied(rule, self.dataset).blocks(block_rows, floating(dtype))
 
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
         """Draw one class per row, as a column of the kind that came in."""
@@ -202,7 +202,14 @@ def _no_table() -> RowsUnavailableError:
     )
 
 
-def _floating(dtype: DTypeLike | None) -> np.dtype[Any]:
+def floating(dtype: DTypeLike | None) -> np.dtype[Any]:
+    """Give the dtype that probabilities are asked for in, float64 by default.
+
+    Raises
+    ------
+    ParameterError
+        It is none of floating point.
+    """
     try:
         wanted = np.dtype(np.float64 if dtype is None else dtype)
     except TypeError:

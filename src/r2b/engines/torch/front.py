@@ -1,8 +1,9 @@
-"""The front door for labels on a device: the arguments of :func:`r2b.debias`, and labels that stay where they are."""
+"""Debiasing of labels on a device: the arguments of :func:`r2b.debias`, and labels that stay where they are."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,38 +11,35 @@ import torch
 
 from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import one_of
-from r2b._data import Dataset
+from r2b._constraints.families.request import is_a, one_of
+from r2b._data import Dataset, Groups, Schema
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.dataset import Labels, refuse_lone_probabilities
+from r2b._data.dataset import Labels, read_labels
 from r2b._data.merge import Extent
-from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
-from r2b._labels.task import MemoryTask
-from r2b.engines.torch.arrays import TO_HOST, Giver, device_of, room_on, tensor_of
+from r2b._labels.task import MemoryTask, Task
 from r2b.engines.torch.labels import TensorRows
 from r2b.engines.torch.newton import DeviceTask
 from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, LabelBatches, batch_rows_for
 from r2b.engines.torch.reading import (
-    Cells,
+    TO_HOST,
     compact,
+    device_of,
     dtype_of,
-    normalized,
+    library_of,
+    memory_explained,
+    prepared,
     read_cells,
     read_weight,
-    refuse_dimensions,
-    refuse_labels,
+    refuse_form,
     refuse_rows,
-    rows_of,
-    schema_of,
-    side_by_side,
+    tensor_of,
 )
-from r2b.engines.torch.rows import add_by_cell
-from r2b.errors import EmptyError, ParameterError
+from r2b.engines.torch.rows import DeviceRows, add_by_cell
+from r2b.errors import ParameterError
 
 Tensor = torch.Tensor
-
 
 _WITHOUT = ("merge_rows", "threads")  # the device walks rows in its own way
 
@@ -99,81 +97,55 @@ def debias(  # type: ignore[misc] # another choice of kernels
     ('solved', 0.1)
     """
     request, settings = request_and_settings(options, without=_WITHOUT)
-    costs = options.get("costs")
+    costs, normalize = options.get("costs"), options.get("normalize", False)
     one_of("kernel", kernel, ("auto", "triton", "torch"))
-    labels, giver = tensor_of(y, what="y"), Giver.of(y)
-    refuse_dimensions(labels)
+    if batch_rows is not None and not (is_a(Integral, batch_rows) and batch_rows >= 1):
+        raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
+    labels = tensor_of(y, what="y")
+    refuse_form(labels)
     place = device_of(labels.device if device is None else device)
     if labels.device.type != "cpu" and labels.device != place:
         raise ParameterError(f"The labels are on {labels.device}, but device is {place}.", remedy="Leave device out.", device=str(place))
-    with room_on(place):
-        cells = read_cells(sensitive_features, control_features, place, request.missing)
-        refuse_lengths("y", int(labels.shape[0]), "sensitive_features", int(cells.codes.shape[0]))
-        refuse_other_index(("y", row_labels(y)), ("sensitive_features", cells.groups.index), ("sample_weight", row_labels(sample_weight)))
-        weight = None if sample_weight is None else read_weight(sample_weight, int(labels.shape[0]), place)
-        if labels.ndim == 1:
-            return _of_classes(labels.to(place), cells, weight, giver, request, settings, costs)
-        if costs is not None:
-            raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=TO_HOST)
-        refuse_labels(labels)
-        labels = normalized(labels) if options.get("normalize") else labels
-        labels = side_by_side(labels)
-        return _of_probabilities(labels, cells, weight, giver, request, settings, kernel, batch_rows)
+    if labels.ndim == 2 and costs is not None:
+        raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=TO_HOST)
+    with memory_explained(place):
+        cells, groups = read_cells(sensitive_features, control_features, place, request.missing)
+        refuse_lengths("y", len(labels), "sensitive_features", len(cells))
+        refuse_other_index(("y", row_labels(y)), ("sensitive_features", groups.index), ("sample_weight", row_labels(sample_weight)))
+        weight = None if sample_weight is None else read_weight(sample_weight, len(labels), place)
+        rows = DeviceRows(cells, groups.n_groups, groups.counts, weight)
+        task: Task
+        if labels.ndim == 2:
+            labels = prepared(labels, normalize=normalize)
+            task = _soft_task(labels, rows, groups, request, settings, kernel, batch_rows)
+        else:
+            labels, table = _counted(labels.to(place), rows, groups)
+            task = MemoryTask.of(table, request, settings, costs)
+        warn_of_doubts(task)
+        fair = task.solve()
+        reads = task.oracle.reads if isinstance(task.oracle, DeviceOracle) else 0
+        return replace(fair, rows=TensorRows(labels, rows, groups, library_of(y) or "torch", fair.schema, kernel, reads))
 
 
-def _of_probabilities(
-    y: Tensor,
-    cells: Cells,
-    weight: Tensor | None,
-    giver: Giver,
-    request: Request,
-    settings: Settings,
-    kernel: KernelChoice,
-    batch_rows: int | None,
-) -> FairLabels:
-    rows = rows_of(cells, weight)
-    whole = batch_rows is None and y.device == rows.device
-    source = LabelBatches(y, rows, None if whole else _batch_rows(batch_rows, y, rows.device))
-    oracle = DeviceOracle(source, rows.mass, kernel)
+def _soft_task(
+    y: Tensor, rows: DeviceRows, groups: Groups, request: Request, settings: Settings, kernel: KernelChoice, batch_rows: int | None
+) -> Task:
+    if batch_rows is None and y.device != rows.device:
+        batch_rows = batch_rows_for(y, rows.device)
+    classes = read_labels(np.eye(1, y.shape[1]), normalize=False, fewest_classes=2).vocabulary
+    oracle = DeviceOracle(LabelBatches(y, rows, batch_rows), rows.mass, kernel)
     _, least, off = oracle.label_sums
     refuse_rows(y, least, off)
-    schema = schema_of(cells.groups, Vocabulary(np.arange(y.shape[1], dtype=np.int64)), soft=True)
+    schema = Schema(*groups.parts, classes=classes, is_soft=True)
     extent = Extent(len(rows), int(y.shape[1]), dtype_of(y), rows.mass)
-    job = DeviceTask.elsewhere(schema, cells.groups, extent, oracle, request, settings)
-    warn_of_doubts(job)
-    fair = job.solve(stacklevel=4)
-    return replace(fair, rows=TensorRows(y, rows, cells.groups, giver, fair.schema, kernel, oracle.reads))
+    return DeviceTask.elsewhere(schema, groups, extent, oracle, request, settings)
 
 
-def _batch_rows(batch_rows: int | None, y: Tensor, device: torch.device) -> int:
-    if batch_rows is None:
-        return batch_rows_for(y, device)
-    if not isinstance(batch_rows, (int, np.integer)) or isinstance(batch_rows, bool) or batch_rows < 1:
-        raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
-    return int(batch_rows)
-
-
-def _of_classes(
-    y: Tensor, cells: Cells, weight: Tensor | None, giver: Giver, request: Request, settings: Settings, costs: Any
-) -> FairLabels:
-    """Count on the device, solve the table of counts on the host, look labels up on the device."""
-    if y.shape[0] == 0:
-        raise EmptyError("The argument y has no rows.", remedy="Pass one class per row.", argument="y")
+def _counted(y: Tensor, rows: DeviceRows, groups: Groups) -> tuple[Tensor, Dataset]:
+    """Give the codes of classes, and the table of counts, which is solved on the host; labels are looked up on the device."""
     codes, values, _ = compact(y)
-    if len(values) < 2:
-        raise EmptyError(
-            f"All labels are of the one class {values[0]!r}; parity needs at least two classes.",
-            remedy="Check that the right column was passed.",
-            argument="y",
-            n_classes=len(values),
-        )
-    joint, pairs, counts = compact(cells.codes.long() * len(values) + codes)
-    groups = replace(cells.groups, codes=pairs // len(values), repeats=counts)
-    total = None if weight is None else add_by_cell(weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
-    classes = Vocabulary(values)
-    refuse_lone_probabilities(classes)
-    table = Dataset(Labels(classes, codes=pairs % len(values)), groups, total)
-    job = MemoryTask.of(table, request, settings, costs)
-    warn_of_doubts(job)
-    fair = job.solve(stacklevel=4)
-    return replace(fair, rows=TensorRows(codes, rows_of(cells, weight), cells.groups, giver, fair.schema))
+    classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary
+    joint, pairs, counts = compact(rows.cells.long() * len(values) + codes)
+    total = None if rows.weight is None else add_by_cell(rows.weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
+    counted = replace(groups, codes=pairs // len(values), repeats=counts)
+    return codes, Dataset(Labels(classes, codes=pairs % len(values)), counted, total)

@@ -9,22 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups, Schema
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.dataset import Labels
+from r2b._data.compute import parts_of
+from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.groups import read_known_groups
-from r2b._labels.label_rows import LabelRows, MemoryRows
+from r2b._labels.forms.keyed import BITS, FIRST, GOLDEN, SECOND, seed_word
+from r2b._labels.label_rows import LabelRows, MemoryRows, floating
 from r2b._labels.rule import Rule
-from r2b.engines.torch.arrays import Giver, is_device_array, tensor_of
-from r2b.engines.torch.draws import uniforms
 from r2b.engines.torch.oracle import KernelChoice, choose_kernel, line_of
-from r2b.engines.torch.reading import host_attributes, normalized, read_weight, refuse_dimensions, refuse_labels, refuse_rows, side_by_side
+from r2b.engines.torch.reading import array_of, host_array, library_of, prepared, read_weight, refuse_form, refuse_rows, tensor_of
 from r2b.engines.torch.rows import DeviceRows
-from r2b.errors import LengthError, ParameterError, ShapeError, UnseenError
 
-Floats = NDArray[np.float64]
 Tensor = torch.Tensor
 
 _BLOCK_ENTRIES = 1 << 26  # of labels that are made at once where not all are wanted together
@@ -44,7 +41,8 @@ class TensorRows(LabelRows):
     rows : DeviceRows
     groups : Groups
         The cells, each once.
-    giver : Giver
+    library : {"torch", "cupy", "jax.numpy"}
+        What arrays leave as.
     schema : Schema
     kernel : {"auto", "triton", "torch"}
     reads : int
@@ -65,7 +63,7 @@ class TensorRows(LabelRows):
     y: Tensor
     rows: DeviceRows
     groups: Groups
-    giver: Giver
+    library: str
     schema: Schema
     kernel: KernelChoice = "auto"
     reads: int = 0
@@ -101,18 +99,22 @@ class TensorRows(LabelRows):
         """Build the matrix on the device; on the host where the labels are there and went through the device in batches."""
         wanted = _floating(dtype)
         if rule.unchanged and rule.schema.is_soft and (dtype is None or self.y.dtype == wanted):
-            return self.giver.give(self.y)
+            return self._given(self.y)
         if self.y.device == self.rows.device:
-            return self.giver.give(self._answers(rule, slice(0, len(self.rows)), wanted))
-        return self.giver.give(torch.cat([block.cpu() for block in self._blocks(rule, _BLOCK_ENTRIES // len(rule.schema.classes), wanted)]))
+            return self._given(self._answers(rule, slice(0, len(self.rows)), wanted))
+        return self._given(torch.cat([block.cpu() for _, block in self._blocks(rule, wanted)]))
 
     def iter_soft(self, rule: Rule, block_rows: int, dtype: Any) -> Iterator[Any]:
         """Give the matrix a block of rows at a time, on the device."""
-        return map(self.giver.give, self._blocks(rule, block_rows, _floating(dtype)))
+        return (self._given(block) for _, block in self._blocks(rule, _floating(dtype), block_rows))
 
-    def _blocks(self, rule: Rule, block_rows: int, dtype: torch.dtype) -> Iterator[Tensor]:
-        for start in range(0, len(self.rows), max(1, block_rows)):
-            yield self._answers(rule, slice(start, min(start + max(1, block_rows), len(self.rows))), dtype)
+    def _given(self, tensor: Tensor) -> Any:
+        return array_of(tensor, self.library)
+
+    def _blocks(self, rule: Rule, dtype: torch.dtype = torch.float64, block_rows: int | None = None) -> Iterator[tuple[int, Tensor]]:
+        """Give the number of the first row of a block, and its labels."""
+        for part in parts_of(len(self.rows), block_rows or max(1, _BLOCK_ENTRIES // len(rule.schema.classes))):
+            yield part.start, self._answers(rule, part, dtype)
 
     def _answers(self, rule: Rule, part: slice, dtype: torch.dtype) -> Tensor:
         y, device = self.y[part].to(self.rows.device), self.rows.device
@@ -122,7 +124,7 @@ class TensorRows(LabelRows):
         if rule.unchanged:
             return y.to(dtype)
         out = torch.empty(y.shape, dtype=dtype, device=device)
-        rows = self.rows if part == slice(0, len(self.rows)) else self.rows.part(part)
+        rows = self.rows if len(y) == len(self.rows) else self.rows.part(part)
         shifts = rule.families.shifts(self.groups, rule.prices)
         choose_kernel(self.kernel, device, y.shape[1]).answer(y, rows, line_of(shifts, rule.lam, device), out)
         return out
@@ -130,118 +132,102 @@ class TensorRows(LabelRows):
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
         """Draw one class per row on the device; by keys on the host. The draws are the same."""
         if key is not None:
-            return self._brought(self._host.sample(rule, seed, _host_keys(key)))
-        codes, first = [], 0
-        for block in self._blocks(rule, _BLOCK_ENTRIES // len(rule.schema.classes), torch.float64):
+            return self._brought(self._host.sample(rule, seed, host_array(key)))
+        codes = []
+        for first, block in self._blocks(rule):
             edges = torch.cumsum(block, dim=1)
             draw = uniforms(first, len(block), seed, block.device)[:, None]
             # A class is drawn where its share of the line lies: rows that sum to a little less than 1 lose nothing at the end.
             codes.append((edges <= draw * edges[:, -1:]).sum(dim=1))
-            first += len(block)
         return self._named(torch.cat(codes))
 
     def round(self, rule: Rule, seed: int, key: Any) -> Any:
         """Pick one class per row: computed on the host, given on the device."""
-        return self._brought(self._host.round(rule, seed, _host_keys(key)))
+        return self._brought(self._host.round(rule, seed, host_array(key)))
 
     def _brought(self, labels: Any) -> Any:
-        return self.giver.give(torch.tensor(np.asarray(labels)).to(self.rows.device))
+        return self._given(torch.tensor(np.asarray(labels)).to(self.rows.device))
+
+    def _named(self, codes: Tensor) -> Any:
+        return self._given(torch.tensor(self.schema.classes.values).to(codes.device)[codes])
 
     def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Any]:
         """Repeat each row for its classes on the device, with weights."""
         features = None if X is None else tensor_of(X, what="X", device=self.rows.device)
-        if features is not None and len(features) != len(self.rows):
-            raise LengthError(
-                f"X has {len(features)} rows, but the labels have {len(self.rows)}.",
-                remedy="Pass the features of the same rows, in the same order.",
-                lengths={"X": len(features), "y": len(self.rows)},
-            )
+        if features is not None:
+            refuse_lengths("X", len(features), "y", len(self.rows))
         refuse_other_index(("sensitive_features", self.groups.index), ("X", row_labels(X)))
-        numbers, codes, weights = [], [], []
-        first = 0
-        for block in self._blocks(rule, _BLOCK_ENTRIES // len(rule.schema.classes), torch.float64):
+        parts = []
+        for first, block in self._blocks(rule):
             row, column = torch.nonzero(block > 0, as_tuple=True)
-            numbers.append(row + first)
-            codes.append(column)
-            weights.append(block[row, column])
-            first += len(block)
-        index, weight = torch.cat(numbers), torch.cat(weights)
+            parts.append((row + first, column, block[row, column]))
+        index, codes, weight = map(torch.cat, zip(*parts, strict=True))
         weight = weight if self.rows.weight is None else weight * self.rows.weight[index]
-        taken = index if features is None else features[index]
-        return self.giver.give(taken), self._named(torch.cat(codes)), self.giver.give(weight)
+        return self._given(index if features is None else features[index]), self._named(codes), self._given(weight)
 
     def read(self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> LabelRows:
-        """Read new rows: on the device for arrays of a device."""
-        if not is_device_array(y):
+        """Read new rows: probabilities on the device for arrays of a device, cells and classes on the host."""
+        if not library_of(y):
             return super().read(rule, y, sensitive, control, weight, normalize)
         labels, schema = tensor_of(y, what="y"), rule.schema
-        refuse_dimensions(labels)
-        if (labels.ndim == 2) is not schema.is_soft:
-            forms, soft = ("class labels", "probabilities"), schema.is_soft
-            raise ShapeError(
-                f"The argument y holds {forms[not soft]}, but {forms[soft]} were fitted.",
-                remedy=f"Pass {forms[soft]}, or fit again on {forms[not soft]}.",
-                argument="y",
-            )
-        groups = read_known_groups(
-            host_attributes(sensitive), host_attributes(control), fitted=schema, known_crossings=rule.table is not None
+        refuse_form(labels)
+        # A row of the same form answers for a matrix, whose rows are read on the device.
+        seen = read_known_labels(
+            np.eye(1, labels.shape[1]) if labels.ndim == 2 else labels.cpu().numpy(),
+            vocabulary=schema.classes,
+            soft=schema.is_soft,
+            normalize=False,
         )
+        groups = read_known_groups(host_array(sensitive), host_array(control), fitted=schema, known_crossings=rule.table is not None)
         refuse_lengths("y", len(labels), "sensitive_features", groups.n_rows)
         refuse_other_index(("sensitive_features", groups.index), ("sample_weight", row_labels(weight)))
         cells = torch.from_numpy(groups.codes.astype(np.int64)).to(labels.device)
         own = None if weight is None else read_weight(weight, len(labels), labels.device)
         rows = DeviceRows(cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own)
         if labels.ndim == 2:
-            refuse_labels(labels)
-            labels = side_by_side(normalized(labels) if normalize else labels)
+            labels = prepared(labels, normalize=normalize)
             _, worst = choose_kernel(self.kernel, labels.device, labels.shape[1]).label_sums(labels, rows)
             refuse_rows(labels, *worst.tolist())
         else:
-            labels = self._known_codes(labels)
-        return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), Giver.of(y), schema, self.kernel)
-
-    def _known_codes(self, labels: Tensor) -> Tensor:
-        values = torch.from_numpy(np.array(self.schema.classes.values, dtype=np.int64)).to(labels.device)
-        wide = labels.to(torch.int64)
-        codes = torch.searchsorted(values, wide).clamp_(max=len(values) - 1)
-        unseen = torch.nonzero(values[codes] != wide)
-        if len(unseen):
-            row = int(unseen[0, 0])
-            raise UnseenError(
-                f"Row {row} of y holds {int(wide[row])}, which is not among the known values.",
-                remedy=f"Correct or drop such rows ({len(unseen)} in all), or fit again on data that has them.",
-                row=row,
-                value=int(wide[row]),
-                count=len(unseen),
-            )
-        return codes
-
-    def _named(self, codes: Tensor) -> Any:
-        values = torch.from_numpy(np.array(self.schema.classes.values)).to(codes.device)
-        return self.giver.give(values[codes])
-
-
-def _host_keys(key: Any) -> Any:
-    if isinstance(key, (list, tuple)):
-        return [_host_keys(each) for each in key]
-    return tensor_of(key, what="key").cpu().numpy() if is_device_array(key) else key
+            labels = torch.from_numpy(seen.array.astype(np.int64)).to(labels.device)
+        return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), library_of(y), schema, self.kernel)
 
 
 def _floating(dtype: Any) -> torch.dtype:
-    if dtype is None:
-        return torch.float64
-    wanted = dtype if isinstance(dtype, torch.dtype) else _from_numpy(dtype)
-    if wanted is None or not wanted.is_floating_point:
-        raise ParameterError(
-            f"Probabilities as {dtype} would be cut to whole numbers.",
-            remedy="Ask for a floating-point dtype; for one class per row use round() or sample().",
-            dtype=dtype,
-        )
-    return wanted
+    if not isinstance(dtype, torch.dtype):
+        found: torch.dtype = getattr(torch, floating(dtype).name, torch.float64)
+        return found
+    if not dtype.is_floating_point:
+        floating(torch.empty(0, dtype=dtype).numpy().dtype)  # refuses it
+    return dtype
 
 
-def _from_numpy(dtype: Any) -> torch.dtype | None:
-    try:
-        return torch.from_numpy(np.empty(0, dtype=dtype)).dtype
-    except TypeError:
-        return None
+def uniforms(first: int, n_rows: int, seed: int, device: torch.device) -> Tensor:
+    """Give a number in [0, 1) for each of some rows, by their numbers: the draws of rows in memory, made where the rows are.
+
+    Examples
+    --------
+    >>> from r2b._labels.forms.keyed import draws_of, row_numbers, uniforms_of
+    >>> uniforms(3, 2, 7, torch.device("cpu")).tolist() == uniforms_of(draws_of(row_numbers(3, 2), 7)).tolist()
+    True
+    """
+    words = torch.arange(first, first + n_rows, dtype=torch.int64, device=device)
+    spread = _mixed(_mixed(words) ^ _signed(seed_word(seed)[0]))
+    return _shifted(spread, 64 - BITS).to(torch.float64) * 2.0**-BITS
+
+
+def _mixed(words: Tensor) -> Tensor:
+    # As r2b._labels.forms.keyed mixes them; whole numbers of 64 bits with a sign wrap around like those without.
+    words = words + _signed(GOLDEN)
+    words = (words ^ _shifted(words, 30)) * _signed(FIRST)
+    words = (words ^ _shifted(words, 27)) * _signed(SECOND)
+    return words ^ _shifted(words, 31)
+
+
+def _shifted(words: Tensor, bits: int) -> Tensor:
+    """Shift to the right without bringing the sign along."""
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _signed(word: np.uint64) -> int:
+    return int(word.astype(np.int64))
