@@ -13,25 +13,24 @@ import numpy as np
 from r2b._constraints.families import Families, Request
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
-from r2b._data import Groups, Schema, Vocabulary, read
-from r2b._data.arrays import plain_value
+from r2b._data import Groups
+from r2b._data.groups import Layout
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.plain import as_text
 from r2b._labels import FairLabels
 from r2b._labels.options import request_and_settings
-from r2b._labels.realised import Realised, realised
-from r2b._solve.certificate import PROVEN, Certificate
+from r2b._labels.realised import realised
+from r2b._solve.certificate import PROVEN
 from r2b._verify.claims import Check, Verification, claim_of, difference, insisted
 from r2b._verify.evidence import RowSums
 from r2b._verify.record import Record, beside, read_record
-from r2b._verify.rows import ROWS, Fingerprints, Output, WrittenRows, spelled_schema
+from r2b._verify.rows import ROWS, Fingerprints, Output, spelled_schema
 from r2b.engines.applying import recounted
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.relabel import Relabel
 from r2b.engines.roles import names_of, refuse_columns
 from r2b.engines.spool import ahead
 from r2b.engines.table_rows import TableRows, read_rows
-from r2b.engines.tally import Tally, dataset_of, groups_of
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 FOLLOWED = "the certificate can be followed"
@@ -155,7 +154,7 @@ class _Checking:
     def __init__(self, output: FileSource, table: FileSource, fair: FairLabels, record: Record) -> None:
         self.output, self.table, self.fair, self.record = output, table, fair, record
         self.checks: list[Check] = []
-        self.whole = record.form in ("round", "sample")
+        self.schema = spelled_schema(fair.schema, table, record.columns)
 
     def verification(self, path: str) -> Verification:
         """Run all checks."""
@@ -173,9 +172,9 @@ class _Checking:
 
     def _measured(self) -> dict[str, Any]:
         fair, record = self.fair, self.record
-        sums, marks, rows = self._added()
+        sums, marks, groups = self._added()
         n_rows = int(sums.sums["rows"])
-        if n_rows != record.n_rows or rows is None:
+        if n_rows != record.n_rows or groups is None:
             raise InputError(f"{n_rows:,}, not {record.n_rows:,}", remedy="Pass the output as it was written.", check=ROWS)
         self._check(ROWS, True, f"{n_rows:,}")
         for part, name in (("data", "data are those that were debiased"), ("labels", "labels are those that were written")):
@@ -183,41 +182,39 @@ class _Checking:
             self._check(name, found == wanted, f"sha256 {found[:12]}{'' if found == wanted else f', not {wanted[:12]}'}")
         request, settings = request_and_settings(record.options)
         lam = 0.0 if settings.objective == "agreement" else float(settings.lam)
-        families, parity = self._settled(sums, rows, request)
+        families, parity = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
-        self._compare(
-            "the certificate states what holds",
-            "every number and name, from the data",
-            [
-                ("lam", fair.lam, lam),
-                ("certificate", fair.certificate.to_json(), proof.to_json()),
-                ("families", fair.families.to_json(), families.to_json()),
-                ("status", fair.status.ok, proof.holds),
-            ],
-        )
-        drawn = realised(families, proof, fair.schema, sums.sums["after"], sums.sums["mass"]) if self.whole else None
+        stated = {"lam": fair.lam, "certificate": fair.certificate, "families": fair.families, "status": fair.status.ok}
+        seen = {"lam": lam, "certificate": proof, "families": families, "status": proof.holds}
+        self._same("the certificate states what holds", "every number and name, from the data", stated, seen)
         self._labels(sums)
+        drawn = realised(families, proof, fair.schema, sums.sums["after"], sums.sums["mass"]) if sums.whole else None
         if drawn is not None:
-            self._drawn(sums, drawn, families, parity)
-        self._proven(proof, parity)
+            self._same("the labels in the file have this parity", f"parity {drawn.parity:.6f}", record.realised, drawn)
+        if record.form == "round":
+            away, beyond = sums.beyond_promise(fair, families, parity, weighted=record.columns.weight is not None)
+            found = f"at most {away:.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far"
+            self._check("group means are as near as promised", beyond <= PROVEN, found)
+        meet, kind = ("their probabilities meet", "probabilities") if sums.whole else ("labels meet", "labels")
+        asked = f"parity {proof.parity:.6f}, epsilon {max(float(each.bound.epsilon.max()) for each in parity.members):g}"
+        self._check(f"{meet} the bound", proof.excess <= PROVEN, f"{proof.excess:.0e} above the bound; {asked}")
+        self._check(f"no {kind} in parity are closer", abs(proof.relative_gap) <= PROVEN, f"duality gap {abs(proof.relative_gap):.0e}")
         return {"parity_before": proof.parity_before, "parity": proof.parity, "realised": drawn}
 
-    def _added(self) -> tuple[RowSums, dict[str, str], WrittenRows | None]:
-        """Read all rows: what they add up to, their fingerprints, and the last of them."""
-        relabel, data = self._relabel(), None if self.table is self.output else self.table
-        output = Output(self.output, relabel.decode, relabel.form, relabel.names, data)
-        sums, marks, last = RowSums(relabel), Fingerprints(), None
+    def _added(self) -> tuple[RowSums, dict[str, str], Groups | None]:
+        """Read all rows: what they add up to, their fingerprints and their groups."""
+        relabel, groups = self._relabel(), None
+        sums, marks = RowSums(relabel), Fingerprints()
+        output = Output(self.output, relabel.decode, relabel.form, relabel.names, None if self.table is self.output else self.table)
         for rows, seen in ahead(lambda rows: (rows, sums.look(rows)), output.rows(), self.output.threads):
             marks.take(rows.data, rows.weight, rows.made)
             sums.add(*seen)
-            last = rows
-        if last is not None:
-            sums.finish()
-        return sums, marks.marks(), last
+            groups = rows.data.groups
+        return sums, marks.marks(), groups
 
     def _relabel(self) -> Relabel:
         """Give what makes the labels again, from the prices and what the certificate says was asked for."""
-        record, roles, schema = self.record, self.record.columns, spelled_schema(self.fair.schema, self.table, self.record.columns)
+        record, roles, schema = self.record, self.record.columns, self.schema
         normalize, counts, held = bool(record.options.get("normalize")), None, None
         if record.form == "round" and not roles.categorical:
             held = read_rows(self.table.reading_numbers(roles).columns(roles.used), roles, schema, normalize)
@@ -226,43 +223,34 @@ class _Checking:
         rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)
         return rows.relabelled(replace(self.fair.rule, schema=schema), record.form, record.new, record.random_state, roles.key)
 
-    def _settled(self, sums: RowSums, rows: WrittenRows, request: Request) -> tuple[Families, Parity]:
-        """Settle what was asked for on the table: nothing that the certificate says of classes and groups is used."""
-        fair, mass, before = self.fair, sums.sums["mass"], sums.sums["before"]
-        groups, schema = self._groups(sums, rows, request.missing)
-        differs = difference(_named(fair.schema), _named(schema), "schema")
-        if differs is None:
-            before = np.divide(before, mass[:, None], out=np.zeros_like(before), where=mass[:, None] > 0)
-            families, parity = resolve(replace(request, names=fair.classes.tolist()), groups, mass, before)
-            differs = difference(fair.groups.tolist(), families.names.tolist(), "groups")
-        if differs is not None:
-            raise InputError(differs, remedy="Pass the table that was debiased.", check="classes and groups are the same")
-        self._check("classes and groups are the same", True, f"{len(fair.classes)} classes, {len(fair.groups)} groups")
+    def _settled(self, sums: RowSums, groups: Groups, request: Request) -> tuple[Families, Parity]:
+        """Settle on the table what was asked for, once every class, value and cell that the certificate names is known to occur."""
+        sums.finish()
+        roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"].reshape(groups.n_groups, -1)
+        named = [str(place) for place in range(len(schema.classes))] if roles.listed else list(roles.label)
+        known = {
+            "columns": schema.columns == (*roles.sensitive, *roles.continuous, *(name for name, _ in roles.membership), *roles.control),
+            "controls": schema.n_control == len(roles.control),
+            "cells": count.sum(axis=1).all() and difference(_layout(self.schema), _layout(groups), "") is None,
+            "classes": as_text(schema.classes.values, "classes") == named if roles.soft else count.sum(axis=0).all(),
+            "values": all(len(np.unique(codes)) == each.n_codes for each, codes in zip(schema.vocabularies, schema.table.T, strict=True)),
+            "missing values": request.missing != "error" or not any(each.has_missing for each in schema.vocabularies),
+        }
+        wrong = next((name for name, right in known.items() if not right), None)
+        if wrong is None:
+            cells = Groups(*schema.parts, codes=np.arange(groups.n_groups), repeats=count.sum(axis=1))
+            asked = replace(request, names=self.fair.classes.tolist())
+            families, parity = resolve(asked, cells, sums.sums["mass"], sums.cell_means("before"))
+            wrong = difference(self.fair.groups.tolist(), families.names.tolist(), "groups")
+        name, found = "classes and groups are the same", f"{len(schema.classes)} classes, {len(self.fair.groups)} groups"
+        if wrong is not None:
+            raise InputError(f"{found}: other {wrong}", remedy="Pass the table that was debiased.", check=name)
+        self._check(name, True, found)
         return families, parity
 
-    def _groups(self, sums: RowSums, rows: WrittenRows, missing: str) -> tuple[Groups, Schema]:
-        """Read classes and groups as if for the first time: from the values of all combinations that occur."""
-        roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"]
-        classes = Vocabulary(np.arange(len(schema.classes)) if roles.listed else np.array(roles.label)) if roles.soft else None
-        if not roles.categorical:
-            y, features = roles.labels(rows.batch.columns), roles.features(rows.batch.columns)
-            normalize = bool(self.record.options.get("normalize"))
-            data = read(y, **features, sample_weight=rows.weight, normalize=normalize, missing=missing, weightless="allow")
-            return data.groups, data.schema
-        there = np.argwhere(count)
-        known = zip(schema.columns, schema.vocabularies, schema.table[there[:, 0]].T, strict=True)
-        values = {name: _values(vocabulary, codes) for name, vocabulary, codes in known}
-        tally = Tally(values, count[tuple(there.T)], sums.sums["mass" if roles.soft else "before"][tuple(there.T)])
-        if classes is None:
-            tally.columns[roles.label[0]] = _values(schema.classes, there[:, 1])
-            data = dataset_of(tally, roles, missing=missing)
-            return data.groups, data.schema
-        groups = groups_of(tally, roles, missing=missing)[0]
-        return groups, Schema(*groups.parts, classes=classes, is_soft=True)
-
-    def _compare(self, name: str, found: str, stated: Sequence[tuple[str, Any, Any]]) -> None:
+    def _same(self, name: str, found: str, stated: Any, seen: Any) -> None:
         """Compare every number and name that is stated with what the data give."""
-        differs = next((each for where, said, seen in stated if (each := difference(said, seen, where)) is not None), None)
+        differs = difference(_plain(stated), _plain(seen), "")
         self._check(name, differs is None, found if differs is None else differs)
 
     def _labels(self, sums: RowSums) -> None:
@@ -274,7 +262,7 @@ class _Checking:
             copies, apart = int(sums.sums["copies"]), sums.most["apart"]
             self._check("repeated rows are copies", not copies, f"{copies:,} rows have copies that differ" if copies else "every row")
             self._check("weights of a row add up to its own", apart <= PROVEN, f"off by {apart:.0e}")
-        if not self.whole:
+        if not sums.whole:
             limit = max(TOLERANCE.values()) if self.fair.unchanged else PROVEN
             self._check("labels are on the simplex", sums.most["off"] <= limit, f"off by {sums.most['off']:.0e}")
             where = f" in {wrong:,} row{'s' if wrong > 1 else ''}, the first is row {sums.first}" if wrong else ""
@@ -284,33 +272,10 @@ class _Checking:
             found = differ if wrong else "every row, drawn again"
         self._check("labels follow from the prices", not wrong, found)
 
-    def _drawn(self, sums: RowSums, drawn: Realised, families: Families, parity: Parity) -> None:
-        """Check the parity of one class per row, and what rounding promises."""
-        stated = [("realised", self.record.realised, drawn.to_json())]
-        self._compare("the labels in the file have this parity", f"parity {drawn.parity:.6f}", stated)
-        if self.record.form == "round":
-            weighted = self.record.columns.weight is not None
-            away, beyond = sums.beyond_promise(self.fair, families, parity, weighted=weighted)
-            found = f"at most {away:.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far"
-            self._check("group means are as near as promised", beyond <= PROVEN, found)
 
-    def _proven(self, proof: Certificate, parity: Parity) -> None:
-        """Check bound and optimum; of one class per row it is their probabilities that meet them."""
-        asked = max(float(member.bound.epsilon.max()) for member in parity.members)
-        meet, kind = ("their probabilities meet", "probabilities") if self.whole else ("labels meet", "labels")
-        found = f"{proof.excess:.0e} above the bound; parity {proof.parity:.6f}, epsilon {asked:g}"
-        self._check(f"{meet} the bound", proof.excess <= PROVEN, found)
-        self._check(f"no {kind} in parity are closer", abs(proof.relative_gap) <= PROVEN, f"duality gap {abs(proof.relative_gap):.0e}")
+def _plain(facts: Any) -> Any:
+    return {name: _plain(each) for name, each in facts.items()} if isinstance(facts, dict) else getattr(facts, "to_json", lambda: facts)()
 
 
-def _values(vocabulary: Any, codes: Any) -> list[Any]:
-    """Give values by their codes; a missing one is None."""
-    values = [*(plain_value(value) for value in vocabulary.values), None]
-    return [values[code] for code in codes.tolist()]
-
-
-def _named(schema: Schema) -> dict[str, Any]:
-    """Give classes and groups by the text of their values, which is the same in every format."""
-    values = [as_text(each.values, "values") if isinstance(each, Vocabulary) else [] for each in schema.vocabularies]
-    named = {"classes": as_text(schema.classes.values, "classes"), "columns": list(schema.columns), "values": values}
-    return {**named, "cells": schema.table.tolist(), "soft": schema.is_soft, "kinds": list(schema.kinds), "control": schema.n_control}
+def _layout(groups: Layout) -> dict[str, Any]:
+    return Layout(*groups.parts).to_json()

@@ -135,16 +135,16 @@ class RowSums:
         found: dict[str, Any] = {name: float(weight @ term) for name, term in zip(_TERMS, each, strict=True)}
         return found | {"expected": _by_cell(cells, weight, x, len(response.shifts))}, _off_simplex(x)
 
-    def means(self, parity: Parity, name: str) -> Floats:
-        """Give group means from the sums of this name."""
+    def cell_means(self, name: str) -> Floats:
+        """Give means of cells from the sums of this name; a cell without weight has none."""
         mass = self.sums["mass"][:, None]
-        return parity.means(np.divide(self.sums[name], mass, out=np.zeros_like(self.sums[name]), where=mass > 0))
+        return np.asarray(np.divide(self.sums[name], mass, out=np.zeros_like(self.sums[name]), where=mass > 0))
 
     def certificate(self, fair: FairLabels, parity: Parity, lam: float) -> Certificate:
         """Certify the labels as they stand, or where each row has one class, their distributions."""
         total = float(self.sums["mass"].sum())
         slack, squared_norm, agreement, distance, moved = (self.sums[name] / total for name in _TERMS)
-        means, before = self.means(parity, "expected" if self.whole else "after"), self.means(parity, "before")
+        means, before = (parity.means(self.cell_means(name)) for name in ("expected" if self.whole else "after", "before"))
         settled, size = parity.settle(fair.prices), 0.5 * lam * squared_norm
         # The slack of a row changes by at most twice what its prices do.
         beyond = parity.largest_shift(settled - fair.prices) + float(np.abs(parity.shifts(fair.prices) - self.response.shifts).max())
@@ -179,7 +179,7 @@ class RowSums:
         count = self.sums["count"].reshape(len(self.sums["mass"]), -1).sum(axis=1).astype(np.float64)
         heaviest = self.most["weight"] if weighted else None
         allowed = rounding_bound(families, fair.schema, count, self.sums["mass"], heaviest, len(fair.classes))
-        away = np.abs(self.means(parity, "after") - self.means(parity, "expected")).max(axis=1)
+        away = np.abs(parity.means(self.cell_means("after") - self.cell_means("expected"))).max(axis=1)
         return float(away.max()), float((away - allowed).max())
 
 

@@ -94,10 +94,12 @@ class Output:
         """
         roles = self.decode.roles
         old = tuple(dict.fromkeys([*roles.used, *roles.key]))
-        own = () if self.data is not None else old
-        beside = None if self.data is None else _Ahead(self.data.reading_numbers(roles).batches(old), self.data.name)
-        batches = self._cut(self.source.reading_numbers(roles).batches([*own, *self.names]))
-        for batch in batches if self.form != "expand" else self._whole_rows(batches):
+        if self.data is None:
+            beside, batches = None, self.source.reading_numbers(roles).batches([*old, *self.names])
+        else:
+            beside, batches = _Ahead(self.data.reading_numbers(roles).batches(old), self.data.name), self.source.batches(self.names)
+        batches = self._cut(batches)
+        for batch in self._whole_rows(batches) if self.form == "expand" and roles.categorical else batches:
             made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
             yield self._gathered(batch, made, beside) if self.form == "expand" else self._plain(batch, made, beside)
         if beside is not None:
