@@ -16,7 +16,7 @@ from app_server import PEOPLE, Served, running
 import r2b
 from r2b import metrics
 from r2b.app import pages
-from r2b.app.choice import Choice
+from r2b.app.choice import PageChoice
 from r2b.app.code import code_of
 from r2b.app.store import Store
 from r2b.app.uploads import AdultData, read_upload
@@ -63,7 +63,7 @@ def test_every_answer_says_whether_it_is_proven(app: Served) -> None:
     answer = app.post(f"{app.open()}/solve", CHOSEN).json
     assert answer["status"] == "solved" and abs(answer["relative_gap"]) <= 1e-9
     assert "Proven" in answer["html"]["verdict"] and "no labels within the bounds are closer" in answer["html"]["proof"].lower()
-    assert "proven optimal" in answer["said"]
+    assert "proven optimal" in answer["summary"]
 
 
 @pytest.mark.parametrize("form", ["round", "sample"])
@@ -79,14 +79,14 @@ def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloa
 
 def test_labels_that_are_not_proven_optimal_are_shown_as_such(app: Served) -> None:
     workspace = app.app.store.get(app.open().rpartition("/")[2])
-    choice = Choice.of(CHOSEN, workspace.table)
+    choice = PageChoice.of(CHOSEN, workspace.table)
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
     bounded.job = replace(bounded.job, settings=replace(bounded.job.settings, max_iter=0))
     fair = bounded.solve(0.02)
     assert not fair.status.ok
     shown = pages.answer(choice, opened.audit(choice), bounded, fair, None)
-    assert shown["proven"] is False and "Not proven" in shown["html"]["verdict"] and "not proven optimal" in shown["said"]
+    assert shown["proven"] is False and "Not proven" in shown["html"]["verdict"] and "not proven optimal" in shown["summary"]
     assert "Raise max_iter" in shown["html"]["proof"]
 
 
@@ -230,7 +230,7 @@ def test_the_code_runs_as_it_is_and_gives_the_same_certificate(
 def test_the_code_for_the_built_in_data_runs_as_it_is() -> None:
     table = AdultData()
     workspace = Store().add(table, "adult")
-    choice = Choice("education", ("sex",), weight="fnlwgt", epsilon=0.01)
+    choice = PageChoice("education", ("sex",), weight="fnlwgt", epsilon=0.01)
     found: dict[str, Any] = {}
     exec(compile(code_of(table, choice, "soft", "adult"), "fair.py", "exec"), found)
     assert found["fair"].certificate.distance == workspace.solve(choice, cold=True).certificate.distance
@@ -312,7 +312,7 @@ def test_names_with_markup_quotes_and_line_ends_come_back_escaped(app: Served) -
 def test_closing_a_table_stops_what_is_solved_for_it() -> None:
     store = Store()
     workspace = store.add(read_upload("people.csv", PEOPLE, 10_000))
-    choice = Choice("job", ("sex",), epsilon=0.02)
+    choice = PageChoice("job", ("sex",), epsilon=0.02)
     workspace.opened(choice)
     store.close_all()
     assert len(store) == 0 and workspace.solve(choice).status.value == "interrupted"
@@ -323,7 +323,7 @@ def test_more_groups_or_classes_than_a_page_can_show_are_refused_by_number(sensi
     content = "id,sex,job\n" + "".join(f"{n},{n % 5},{n % 1500}\n" for n in range(15_000))
     workspace = Store().add(read_upload("many.csv", content.encode(), 1_000_000))
     with pytest.raises(InputError, match=words) as error:
-        workspace.solve(Choice(label, (sensitive,)))
+        workspace.solve(PageChoice(label, (sensitive,)))
     assert error.value.facts["control"] == ("sensitive" if sensitive == "id" else "label")
 
 
@@ -332,7 +332,7 @@ def test_a_file_kept_in_another_format_opens_as_well() -> None:
     sink = io.BytesIO()
     parquet.write_table(arrow.table({"sex": ["f", "m", None, "m"], "job": [1, 2, 2, 1]}), sink)
     lines = b'{"sex": "f", "job": 1}\n{"sex": "m", "job": 2}\n{"sex": null, "job": 2}\n{"sex": "m", "job": 1}\n'
-    choice = Choice("job", ("sex",), missing="group")
+    choice = PageChoice("job", ("sex",), missing="group")
     for name, content in (("a.parquet", sink.getvalue()), ("a.jsonl", lines)):
         workspace = Store().add(read_upload(name, content, 10_000))
         assert [each.distinct for each in workspace.columns] == [3, 2]

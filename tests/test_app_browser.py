@@ -130,7 +130,7 @@ def test_moving_the_slider_by_keyboard_solves_again_and_says_so(chromium: browse
     page.wait("document.querySelector('#verdict dd').innerText.startsWith('0')")
     for name, before in seen.items():
         assert page.evaluate(f"document.getElementById('{name}').innerHTML") != before
-    page.wait("document.getElementById('said').textContent.includes('proven optimal')")
+    page.wait("document.getElementById('summary').textContent.includes('proven optimal')")
     assert page.evaluate("document.getElementById('epsilon').value") == "0"
     assert "of labels change" in page.evaluate("document.getElementById('slider').getAttribute('aria-valuetext')")
     adult_table = load_adult()

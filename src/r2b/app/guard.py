@@ -1,4 +1,4 @@
-"""Who may ask: this machine's own pages, under this machine's name, with the secret. Everyone else is told why not.
+"""Who may ask: this machine's own pages, under this machine's name, with the secret. The answer to everyone else says why not.
 
 A page of another site can make a browser send requests here, and a name that it owns can be pointed at 127.0.0.1. So three things are
 checked on every request: the name it was sent to (DNS rebinding), the page that sent it (forged requests), and the secret.
@@ -22,18 +22,8 @@ Receive = Callable[[], Awaitable[Message]]
 NAMES = ("127.0.0.1", "localhost", "::1")
 HEADER = "x-r2b-token"
 
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    ]
-)
+_NOTHING, _OWN = ("default-src", "base-uri", "form-action", "frame-ancestors"), ("script-src", "style-src", "img-src", "connect-src")
+POLICY = "; ".join([*(f"{what} 'none'" for what in _NOTHING), *(f"{what} 'self'" for what in _OWN)])
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -81,7 +71,7 @@ class Guard:
             await send(message)
 
         public = scope["method"] == "GET" and _PUBLIC.fullmatch(scope["path"]) is not None
-        known = self._same(headers.get(HEADER, ""))
+        known = secrets.compare_digest(headers.get(HEADER, "").encode(), self.token.encode())
         refused = self._wrong_host(headers) or (None if public else _wrong_page(headers) or (None if known else _NO_TOKEN))
         if refused is None:
             if known:
@@ -100,9 +90,6 @@ class Guard:
             return None
         return 421, f"This app does not answer to the name {host!r}.", "Open the address that r2b serve printed."
 
-    def _same(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self.token.encode())
-
 
 Refused = tuple[int, str, str]
 
@@ -117,9 +104,9 @@ _PUBLIC = re.compile(r"/|/t/[^/]+|/assets/[^/]+")
 
 
 def _wrong_page(headers: dict[str, str]) -> Refused | None:
-    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
-    if origin is not None and origin != f"http://{headers.get('host', '')}":
-        return 403, f"A page of {origin!r} sent this request.", "Open the address that r2b serve printed, and work there."
-    if site not in ("same-origin", "none"):
-        return 403, "A page of another site sent this request.", "Open the address that r2b serve printed, and work there."
-    return None
+    own = f"http://{headers.get('host', '')}"
+    origin, site = headers.get("origin", own), headers.get("sec-fetch-site", "same-origin")
+    if origin == own and site in ("same-origin", "none"):
+        return None
+    sender = "another site" if origin == own else repr(origin)
+    return 403, f"A page of {sender} sent this request.", "Open the address that r2b serve printed, and work there."

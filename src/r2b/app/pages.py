@@ -62,9 +62,9 @@ def asset(name: str) -> tuple[str, str] | None:
     return files("r2b.app").joinpath("templates", name).read_text(encoding="utf-8"), _TYPES[name.rpartition(".")[2]]
 
 
-def start_page(limit: int, said: str = "") -> str:
-    """Give the first page."""
-    return render("start.html.j2", limit=limit, limit_said=megabytes(limit), said=said)
+def start_page(limit: int, fault: str = "") -> str:
+    """Give the first page, with what went wrong before."""
+    return render("start.html.j2", limit=limit, megabytes=megabytes(limit), fault=fault)
 
 
 def work_page(workspace: Workspace) -> str:
@@ -104,13 +104,13 @@ def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels,
         "expected_changes": change["expected_changes"],
         "distance": change["distance"],
         "relative_gap": proof["relative_gap"],
-        "said": _said(facts),
+        "summary": _summary(facts),
         "leaving": words.leaving(facts) or "These labels have the parity that the certificate proves.",
         "realised": None if facts["leaving"] is None else facts["leaving"]["parity"],
         "cells": cells,
         "cell": cells[place],
         "html": {
-            "verdict": render("verdict.html.j2", facts=facts, hero=views.hero(facts), said=words.summary(facts)[-1]),
+            "verdict": render("verdict.html.j2", facts=facts, hero=views.hero(facts), sentence=words.summary(facts)[-1]),
             "proof": render("proof.html.j2", facts=facts, certificate=words.certificate(facts)),
             "flows": render("flows.html.j2", facts=shown, flows=views.flows(shown), groups=len(change["flows"])),
             "channel": render("channel.html.j2", facts=facts, channel=channel_view(fair, place), cell=cells[place]),
@@ -129,7 +129,7 @@ def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, 
     }
 
 
-def _said(facts: dict[str, Any]) -> str:
+def _summary(facts: dict[str, Any]) -> str:
     change = facts["change"]
     proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
     changed = words.percent(change["expected_changes"])

@@ -96,7 +96,7 @@ class App:
         try:
             workspace = self.store.get(request.path_params["id"])
         except ClosedError as error:
-            return HTMLResponse(pages.start_page(self.limit, said=str(error)), status_code=404)
+            return HTMLResponse(pages.start_page(self.limit, str(error)), status_code=404)
         return HTMLResponse(await run_in_threadpool(pages.work_page, workspace))
 
     async def upload(self, request: Request) -> Response:

@@ -2,7 +2,7 @@
 // Pages are made by the server. This script sends what is chosen, puts the parts that come back in their places, and fetches downloads.
 const by = id => document.getElementById(id);
 
-// The secret comes at the end of the address, which no server is told, and stays with this window and this port.
+// The secret comes at the end of the address, which no server sees, and stays with this window and this port.
 const SECRET = "r2b-token";
 
 function keepSecret() {
@@ -17,7 +17,7 @@ function keepSecret() {
 const signed = (headers = {}) => ({ ...headers, "x-r2b-token": sessionStorage.getItem(SECRET) || "" });
 
 class Fault extends Error {
-  constructor(said) { super(said.problem); this.said = said; }
+  constructor(answer) { super(answer.problem); this.answer = answer; }
 }
 
 async function ask(address, options = {}) {
@@ -29,15 +29,15 @@ async function ask(address, options = {}) {
     throw new Fault({ problem: "The app does not answer.", remedy: "It may have been stopped: look at its terminal, and start it again.", control: "general" });
   }
   if (answer.ok) return answer;
-  let said = { problem: `The app answered ${answer.status}.`, remedy: "Load the page again.", control: "general" };
-  try { said = await answer.json(); } catch { /* not ours: the status says what there is to say */ }
-  throw new Fault(said);
+  let fault = { problem: `The app answered ${answer.status}.`, remedy: "Load the page again.", control: "general" };
+  try { fault = await answer.json(); } catch { /* not ours: the status says what there is to say */ }
+  throw new Fault(fault);
 }
 
 function complain(error) {
   if (error.name === "AbortError") return;
   if (!(error instanceof Fault)) throw error;
-  const { problem, remedy, control } = error.said;
+  const { problem, remedy, control } = error.answer;
   const place = by(`fault-${control}`) || by("fault-general") || by("fault-file");
   place.textContent = `${problem} ${remedy}`;
   place.hidden = false;
@@ -54,9 +54,9 @@ function forgive() {
 
 function startPage(form) {
   const limit = Number(form.dataset.limit), busy = by("busy"), file = by("file"), drop = by("drop");
-  const open = async (said, address, body) => {
+  const open = async (notice, address, body) => {
     forgive();
-    busy.textContent = said;
+    busy.textContent = notice;
     try {
       location.assign((await (await ask(address, { body })).json()).page);
     } catch (error) {
@@ -96,7 +96,7 @@ function workPage(form) {
     epsilon: epsilon.value === "" || !Number.isFinite(epsilon.valueAsNumber) ? null : epsilon.valueAsNumber,
     cell: cell.value || null, form: by("form").value, kind: by("kind").value,
   });
-  const post = (what, said, signal) => ask(`${base}/${what}`, { body: JSON.stringify(said), headers: { "content-type": "application/json" }, signal });
+  const post = (what, asked, signal) => ask(`${base}/${what}`, { body: JSON.stringify(asked), headers: { "content-type": "application/json" }, signal });
   const put = (id, html) => { by(id).innerHTML = html; }; // made by the server, which escapes every value
 
   const place = () => { if (top > 0) slider.value = Math.round(steps * Math.min(epsilon.valueAsNumber || 0, top) / top); };
@@ -112,13 +112,13 @@ function workPage(form) {
     put("channel", html.channel);
     by("leaving").textContent = answer.leaving;
     if (html.cost) put("frontier", html.cost);
-    slider.setAttribute("aria-valuetext", `epsilon ${answer.epsilon.toPrecision(3)}: ${answer.said}`);
+    slider.setAttribute("aria-valuetext", `epsilon ${answer.epsilon.toPrecision(3)}: ${answer.summary}`);
     if ([...cell.options].map(each => each.value).join("\n") !== answer.cells.join("\n")) cell.replaceChildren(...answer.cells.map(name => new Option(name, name)));
     cell.value = answer.cell;
     by("results").dataset.milliseconds = answer.milliseconds.all;
     // A screen reader hears where the slider came to rest, not every step on the way.
     clearTimeout(telling);
-    telling = setTimeout(() => { by("said").textContent = answer.said; }, 400);
+    telling = setTimeout(() => { by("summary").textContent = answer.summary; }, 400);
   }
 
   // One solve at a time; of the moves made meanwhile only the last counts. Whoever asked hears when nothing is left to solve.
@@ -155,21 +155,21 @@ function workPage(form) {
   async function draw() {
     drawing?.abort();
     drawing = new AbortController();
-    const said = choice(), { signal } = drawing;
+    const chosen = choice(), { signal } = drawing;
     put("frontier", "<p class=\"note\">Solving along the path.</p>");
     try {
-      const { html } = await (await post("frontier", said, signal)).json();
+      const { html } = await (await post("frontier", chosen, signal)).json();
       const why = top > 0 ? "One answer takes seconds here, so the path is not drawn. On the command line, r2b frontier draws it."
         : "There is nothing to trade: the labels are in parity as they are.";
       put("frontier", html.cost || `<p class="note">${why}</p>`);
-      if (choice().epsilon !== said.epsilon) solve();
+      if (choice().epsilon !== chosen.epsilon) solve();
     } catch (error) {
       if (error.name !== "AbortError") put("frontier", "");
     }
   }
 
-  async function audit(said) {
-    const found = await (await post("audit", said)).json();
+  async function audit(chosen) {
+    const found = await (await post("audit", chosen)).json();
     if (key() !== shownFor) return;
     by("found-title").textContent = found.title;
     by("found").textContent = found.found;
@@ -180,16 +180,16 @@ function workPage(form) {
     try { by("code").textContent = await (await post("code", choice())).text(); } catch { by("code").textContent = ""; }
   }
 
-  const key = () => { const said = choice(); return JSON.stringify([said.label, said.sensitive, said.control, said.weight, said.missing]); };
+  const key = () => { const chosen = choice(); return JSON.stringify([chosen.label, chosen.sensitive, chosen.control, chosen.weight, chosen.missing]); };
 
   async function refresh() {
-    const said = choice(), ready = said.label !== "" && said.sensitive.length > 0;
+    const chosen = choice(), ready = chosen.label !== "" && chosen.sensitive.length > 0;
     by("hint").hidden = ready;
     by("hint").textContent = first;
     by("results").hidden = !ready;
     by("slider-label").textContent = form.bound.selectedOptions[0].dataset.note;
     forgive();
-    for (const box of form.querySelectorAll("[type=checkbox]")) box.disabled = box.value === said.label && !box.checked;
+    for (const box of form.querySelectorAll("[type=checkbox]")) box.disabled = box.value === chosen.label && !box.checked;
     if (!ready) return;
     by("results").classList.add("stale");
     const mine = ++turn;
@@ -260,9 +260,9 @@ async function load(typed = false) {
   if (answer.status === 403 && !sessionStorage.getItem(SECRET)) return lock("This page needs the secret of the program.", "It is at the end of the address that r2b serve printed.");
   if (answer.status === 403 && typed) return lock("This is not the secret of this run.", "It stands after token= in the address that r2b serve printed last.");
   if (!(answer.headers.get("content-type") || "").startsWith("text/html")) {
-    const said = await answer.json().catch(() => ({ problem: `The program answered ${answer.status}.`, remedy: "Load the page again." }));
-    return lock(answer.status === 403 ? "The program was started anew." : said.problem,
-      answer.status === 403 ? "This page belongs to a run before, whose tables are gone. Open the address that r2b serve printed last." : said.remedy);
+    const fault = await answer.json().catch(() => ({ problem: `The program answered ${answer.status}.`, remedy: "Load the page again." }));
+    return lock(answer.status === 403 ? "The program was started anew." : fault.problem,
+      answer.status === 403 ? "This page belongs to a run before, whose tables are gone. Open the address that r2b serve printed last." : fault.remedy);
   }
   const made = new DOMParser().parseFromString(await answer.text(), "text/html"); // made by the server, which escapes every value
   document.title = made.title;
