@@ -12,8 +12,6 @@ ROOT = Path(__file__).resolve().parent
 NEEDS = {
     "src/r2b/_solve/oracle/compiled.py": ["numba"],
     "src/r2b/_solve/oracle/classes_compiled.py": ["numba"],
-    "src/r2b/_solve/oracle/design_compiled.py": ["numba"],
-    "src/r2b/_solve/solvers/balance_compiled.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/_solve/solvers/agreement.py": ["scipy"],
     "src/r2b/sklearn": ["sklearn"],

@@ -8,8 +8,7 @@ from problems import project
 
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.oracle import ClassOracle, MemoryOracle
-from r2b._solve.solvers import balance
+from r2b._solve.oracle import ClassOracle, MemoryOracle, classes_plain
 
 KERNELS = ["numpy", "compiled"]
 with_kernels = pytest.mark.parametrize("kernel", KERNELS)
@@ -107,11 +106,11 @@ def test_supports_of_given_thresholds_by_their_definition(kernel, lam):
 
 def balanced_by(kernel: str):
     if kernel == "numpy":
-        return balance.balanced
+        return classes_plain.balanced
     pytest.importorskip("numba")
-    from r2b._solve.solvers import balance_compiled
+    from r2b._solve.oracle import classes_compiled
 
-    return balance_compiled.balanced
+    return classes_compiled.balanced
 
 
 @with_kernels

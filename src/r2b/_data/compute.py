@@ -138,15 +138,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def parts_of(n_rows: int, size: int) -> list[slice]:
-    """Cut rows into parts of ``size``, the last one shorter.
+def parts_of(n_rows: int, size: int, first: int = 0) -> list[slice]:
+    """Cut rows, from the first on, into parts of ``size``, the last one shorter.
 
     Examples
     --------
     >>> parts_of(5, 2)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+    return [slice(start, min(start + size, n_rows)) for start in range(first, n_rows, size)]
 
 
 def in_order(work: Callable[[slice], Result], parts: Sequence[slice], threads: int | None = None) -> Iterator[Result]:

@@ -23,7 +23,7 @@ from r2b._labels.labels import FairLabels
 from r2b._labels.options import Settings
 from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
-from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, group_means, oracle_of
+from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
@@ -43,7 +43,7 @@ class RowOracle(Oracle, Protocol):
         """Cell means of the labels as they came in."""
         ...
 
-    def samples(self) -> tuple[Oracle, Oracle] | None:
+    def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, or None where all rows are cheap to walk."""
         ...
 

@@ -16,7 +16,7 @@ from r2b._data.merge import Extent, Rows
 from r2b._labels.options import Settings
 from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
-from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle
+from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle, Samples
 from r2b._solve.oracle.blocks import KernelChoice, LabelSums, Sums, added
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b.errors import ParameterError
@@ -110,9 +110,9 @@ class RemoteOracle(BlockOracle):
         means: Floats = self._sums / self._cell_weight
         return means
 
-    def samples(self) -> tuple[MemoryOracle, MemoryOracle]:
+    def samples(self) -> Samples:
         """Give the sample, to find prices and to estimate the curvature with."""
-        return self.near, self.near
+        return Samples(self.near, self.near)
 
 
 def _balanced(cells: NDArray[Any], weight: Floats, cell_weight: Floats) -> Floats:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import ModuleType
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from r2b._data.compute import parts_of
+from r2b._data.merge import Rows
 from r2b._solve.oracle import plain
 from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection
 from r2b.errors import MissingExtraError
@@ -183,10 +186,7 @@ class Fold:
 
     def __call__(self, block: Block) -> Sums:
         """Walk the rows once."""
-        n, n_classes = self.design.shape[1], self.prices.shape[1]
-        folded = np.zeros((n, n_classes, n, n_classes))
-        plain.fold(block.labels, block.cells, block.weight, self.prices, self.lam, self.design, folded)
-        return [folded]
+        return [plain.fold(block.labels, block.cells, block.weight, self.prices, self.lam, self.design)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,12 +244,7 @@ class BlockOracle:
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         assert answers is None, "answers row by row belong to rows in memory"
-        return self._inspection(self.blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)))
-
-    def _inspection(self, results: Iterable[Sums]) -> Inspection:
-        sums, totals, worst = added(results, largest=True)
-        slack, squared_norm, agreement, squared_distance, moved = (float(value) for value in totals / self.total_weight)
-        return Inspection(sums / self._cell_weight, slack, squared_norm, agreement, squared_distance, moved, float(worst[0]))
+        return inspection(self.blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of rows by pairs of columns of the design."""
@@ -259,9 +254,33 @@ class BlockOracle:
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in."""
+        return self._label_means
+
+    @cached_property
+    def _label_means(self) -> Floats:
         sums, _ = added(self.blocks.run(LabelSums(len(self._cell_weight), self.kernel_choice)))
         means: Floats = sums / self._cell_weight
         return means
+
+
+def inspection(results: Iterable[Sums], divisor: Floats, total_weight: float) -> Inspection:
+    """Add up what :class:`Inspect` gives, and divide the sums of groups or cells by the divisor."""
+    sums, totals, worst = added(results, largest=True)
+    return Inspection(sums / divisor, *(totals / total_weight).tolist(), simplex_violation=float(worst[0]))
+
+
+def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Array]]:
+    """Give the rows of a lane in parts with their labels; those of classes are made for the part and gone after it."""
+    if rows.matrix is not None:
+        yield from ((part, rows.matrix[part]) for part in parts_of(lane.stop, size, lane.start))
+        return
+    assert rows.classes is not None
+    room, place = np.zeros((min(size, lane.stop - lane.start), rows.n_classes)), np.arange(size)
+    for part in parts_of(lane.stop, size, lane.start):
+        at = place[: part.stop - part.start], rows.classes[part]
+        room[at] = 1.0
+        yield part, room[: len(at[0])]
+        room[at] = 0.0
 
 
 def added(results: Iterable[Sums], *, largest: bool = False) -> Sums:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from r2b._data.compute import compiled, compiled_kernel
-from r2b._solve.oracle.kernel_loops import vector_loops
+from r2b._solve.oracle.kernel_loops import design_loops, vector_loops
 from r2b._solve.oracle.kernel_vectors import WIDTH
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-TILE = 2_048  # entries: with their prices and sums they fit the first-level cache
+_TILE = 2_048  # entries: with their prices and sums they fit the first-level cache
 _FEW = 24  # classes up to which eight rows are turned and settled at a time
 _TRIES = 4  # steps that eight rows take together before each goes its own way
 _COPIED = 1 << 16  # entries copied at a time where rows are not stored one after the other
@@ -29,6 +29,7 @@ _PER_GROUP = 256  # rows of a group that make its product worth the table it is 
 _SPARSE = 1 / 16  # share of a table's entries that a row must touch for the product of whole patterns to pay
 
 _climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh = vector_loops()
+_spread, _gather = design_loops()
 
 
 @compiled
@@ -66,7 +67,7 @@ def _settle_few(rows: Any, first: int, last: int, lam: float) -> None:
 
 
 @compiled
-def settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
+def _settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
     """Find the thresholds of the rows of a tile."""
     if rows[1] <= _FEW:
         _settle_few(rows, first, last, lam)
@@ -76,11 +77,11 @@ def settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
 
 @compiled
 def _walk(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
-    tile = max(8, TILE // rows[4])
+    tile = max(8, _TILE // rows[4])
     value, each = 0.0, 1.0 / lam
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        settle_tile(rows, start, stop, lam)
+        _settle_tile(rows, start, stop, lam)
         if rows[4] == 8:
             square, lifted = _add_above_single(rows, start, stop, weight, each, sums)
         else:
@@ -92,10 +93,10 @@ def _walk(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals
 
 @compiled
 def _answer(rows: Any, n_rows: int, lam: float, out: Array) -> None:
-    tile = max(8, TILE // rows[4])
+    tile = max(8, _TILE // rows[4])
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        settle_tile(rows, start, stop, lam)
+        _settle_tile(rows, start, stop, lam)
         _write_above(rows, start, stop, 1.0 / lam, out[start * rows[1] :])
 
 
@@ -115,11 +116,11 @@ def _inspect(rows: Any, first: int, last: int, weight: Array, lam: float, answer
 @compiled
 def _prove(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
     """Write the answers of a tile and inspect them while they are at hand."""
-    tile = max(8, TILE // rows[4])
+    tile = max(8, _TILE // rows[4])
     answers = np.empty(tile * rows[4])
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        settle_tile(rows, start, stop, lam)
+        _settle_tile(rows, start, stop, lam)
         _write_above(rows, start, stop, 1.0 / lam, answers)
         _inspect(rows, start, stop, weight, lam, answers, sums, totals)
 
@@ -150,7 +151,7 @@ def _scatter(marks: Array, n_classes: int, table: Array) -> None:
                 table[where[a], where[b]] -= part
 
 
-def in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
+def _in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
     """Make a table whose rows have room for whole chunks, each within a cache line: chunks across two take twice as long to add to."""
     room = -(-n_classes // WIDTH) * WIDTH
     space = np.full(n_rows * room + WIDTH, filling)
@@ -161,19 +162,19 @@ def in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
 def _shifts(prices: Array) -> tuple[Array, Array]:
     """Give prices in chunks, infinite where there is no class, and a table of zeros of the same shape."""
     n_groups, n_classes = prices.shape
-    shifts = in_chunks(n_groups, n_classes, np.inf)
+    shifts = _in_chunks(n_groups, n_classes, np.inf)
     shifts[:, :n_classes] = prices
-    return shifts, in_chunks(n_groups, n_classes)
+    return shifts, _in_chunks(n_groups, n_classes)
 
 
-def fixed(array: Array) -> Array:
+def _fixed(array: Array) -> Array:
     """See an array as read-only, so that a kernel is compiled once for those that are and those that are not."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
+def _pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
     """Give rows of matrices as flat arrays that may be read a chunk past the end of each row, and whether they are copies.
 
     That leads out of the array for the last rows alone. They are copied, as are rows that are not stored one after the other.
@@ -203,11 +204,11 @@ def walk(
 ) -> None:
     """Add responses, values and curvature, as :func:`r2b._solve.oracle.plain.walk`."""
     (shifts, added), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat,), _ in pieces(labels):
-        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
-        _walk(rows, len(rows[2]), fixed(weight[part]), float(lam), added.reshape(-1), totals)
+    for part, (flat,), _ in _pieces(labels):
+        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+        _walk(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
         if curvature.size:
-            _add_curvature(rows, fixed(weight[part]), float(lam), curvature)
+            _add_curvature(rows, _fixed(weight[part]), float(lam), curvature)
     sums += added[:, :n_classes]
 
 
@@ -216,7 +217,7 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
     n_groups, n_classes, _ = curvature.shape
     groups, room = rows[2], rows[4]
     size = min(len(groups), max(_MARKED // room, _PER_GROUP * min(n_groups, 8)))
-    marks, counts, sizes = in_chunks(size, n_classes), in_chunks(n_groups, n_classes), np.empty(size)
+    marks, counts, sizes = _in_chunks(size, n_classes), _in_chunks(n_groups, n_classes), np.empty(size)
     for start in range(0, len(groups), size):
         mine = groups[start : start + size]
         order = np.argsort(mine, kind="stable")
@@ -235,8 +236,8 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
 def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Array, out: Array) -> None:
     """Write the response of each row into ``out``."""
     (shifts, _), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat, into), copied in pieces(labels, out):
-        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+    for part, (flat, into), copied in _pieces(labels, out):
+        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
         _answer(rows, len(rows[2]), float(lam), into)
         if copied:
             out[part] = into[: len(rows[2]) * n_classes].reshape(-1, n_classes)
@@ -245,18 +246,18 @@ def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Arra
 def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, sums: Array, totals: Array) -> None:
     """Add the evidence about ``answers``, as :func:`r2b._solve.oracle.plain.inspect`."""
     (shifts, added), n_classes, none = _shifts(prices), prices.shape[1], np.empty(0)
-    for part, (flat, given), _ in pieces(labels, answers):
-        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], none)
-        _inspect(rows, 0, len(rows[2]), fixed(weight[part]), float(lam), given, added.reshape(-1), totals)
+    for part, (flat, given), _ in _pieces(labels, answers):
+        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], none)
+        _inspect(rows, 0, len(rows[2]), _fixed(weight[part]), float(lam), given, added.reshape(-1), totals)
     sums += added[:, :n_classes]
 
 
 def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, sums: Array, totals: Array) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect` tile by tile."""
     (shifts, added), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat,), _ in pieces(labels):
-        rows = (fixed(flat), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
-        _prove(rows, len(rows[2]), fixed(weight[part]), float(lam), added.reshape(-1), totals)
+    for part, (flat,), _ in _pieces(labels):
+        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+        _prove(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
     sums += added[:, :n_classes]
 
 
@@ -269,3 +270,49 @@ def add_rows(labels: Array, groups: Array, weight: Array, sums: Array) -> None:
         own = weight[i] if weight.shape[0] > 0 else 1.0
         for k in range(n_classes):
             sums[s, k] += own * labels[i, k]
+
+
+@compiled
+def _walk_design(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array, space: Array, sums: Array, totals: Array) -> None:
+    room, levels, each = rows[4], rows[5], 1.0 / lam
+    tile = space.shape[0] // room
+    none = np.zeros(tile, np.uint8)
+    value, n_rows = 0.0, levels.shape[0]
+    for start in range(0, n_rows, tile):
+        stop = min(start + tile, n_rows)
+        _spread(rows, start, stop, n_groups, space)
+        tiled = (space, room, none, beyond, room, levels[start:stop])
+        _settle_tile(tiled, 0, stop - start, lam)
+        square, lifted = _gather(tiled, stop - start, start, n_groups, rows[2], weight, each, sums)
+        # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level.
+        value -= 0.5 * square + lifted
+    totals[0] += value
+
+
+def walk_design(labels: Array, design: Array, weight: Array, prices: Array, lam: float, levels: Array, sums: Array, totals: Array) -> None:
+    """Add the responses of rows to the sums of their groups, and their values to ``totals[0]``.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,) or (n, n_classes)
+        Codes of classes, or label rows.
+    design : ndarray of shape (n, n_groups)
+    weight : ndarray of shape (n,), or empty where each row weighs 1
+    prices : ndarray of shape (n_groups, n_classes)
+    lam : float
+    levels : ndarray of shape (n,)
+        Thresholds of the last pass; those of this one are written here.
+    sums : ndarray of shape (n_groups, n_classes)
+    totals : ndarray of shape (1,)
+    """
+    n_groups, n_classes = prices.shape
+    given, gathered, beyond = _in_chunks(n_groups, n_classes), _in_chunks(n_groups, n_classes), _in_chunks(1, n_classes, np.inf)
+    given[:, :n_classes], beyond[:, :n_classes] = prices, 0.0
+    room = given.shape[1]
+    space = _in_chunks(max(8, _TILE // room), n_classes).reshape(-1)
+    several = [(slice(0, len(labels)), [labels], False)] if labels.ndim == 1 else _pieces(labels)
+    for part, (flat,), _ in several:
+        counts = np.ascontiguousarray(design[part]).reshape(-1)
+        rows = (_fixed(flat), n_classes, _fixed(counts), given.reshape(-1), room, levels[part])
+        _walk_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond.reshape(-1), space, gathered.reshape(-1), totals)
+    sums += gathered[:, :n_classes]

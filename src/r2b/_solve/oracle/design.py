@@ -7,7 +7,7 @@ what they answer is added up by the design at once. Nothing of the size of rows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +18,9 @@ from r2b._constraints.parity import Parity
 from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import plain
-from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel
-from r2b._solve.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection
-from r2b._solve.oracle.thinning import CorrectedGroups, calibrated, stretches
+from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, inspection, label_blocks
+from r2b._solve.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection, Samples
+from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Components = list[NDArray[np.intp]]
@@ -28,10 +28,6 @@ Components = list[NDArray[np.intp]]
 _LANES = 16
 _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
-_FACTORS = 1 << 19  # entries of the rows' factors of the curvature that are multiplied together
-_THIN_FROM = 1 << 21  # entries from which a solve starts on samples
-_THIN = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
-_ROWS_PER_PRICE = 20  # with fewer a sample tells little of the curvature
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
 _DEARER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
@@ -84,6 +80,7 @@ class DesignOracle(GroupOracle):
         self._levels = np.zeros(len(rows.groups))
         n_rows = len(rows.groups)
         n_lanes = min(_LANES, max(1, rows.entries // _LANE_ENTRIES))
+        self._divisor = (share * self.total_weight)[:, None]
         self._lanes = parts_of(n_rows, -(-n_rows // n_lanes))
         self._size = max(1, _BLOCK_ENTRIES // rows.n_classes)
         self._cells = np.arange(min(self._size, n_rows), dtype=np.uint32)
@@ -109,43 +106,23 @@ class DesignOracle(GroupOracle):
         """The labels that came in, as a matrix."""
         return self.rows.labels if self.truth is None else self.truth
 
-    def _added(self, work: Any, *, largest: bool = False) -> Sums:
-        """Add up what ``work`` gives for each lane, in the order of the lanes."""
-        if len(self._lanes) == 1:
-            return added([work(self._lanes[0])], largest=largest)
-        return added(in_order(work, self._lanes, self.threads), largest=largest)
-
-    def _blocks(self, lane: slice) -> Iterator[tuple[slice, Array]]:
-        """Give the rows of a lane in parts with their labels; those of classes are made for the part and gone after it."""
-        matrix = self.rows.matrix
-        room = None if matrix is not None else np.zeros((min(self._size, lane.stop - lane.start), self.rows.n_classes))
-        for start in range(lane.start, lane.stop, self._size):
-            part = slice(start, min(start + self._size, lane.stop))
-            if room is None:
-                assert matrix is not None
-                yield part, matrix[part]
-                continue
-            labels, place = room[: part.stop - start], self._cells[: part.stop - start]
-            labels[place, self._codes[part]] = 1.0
-            yield part, labels
-            labels[place, self._codes[part]] = 0.0
+    def _each_lane(self, work: Callable[[slice], Sums]) -> Iterator[Sums]:
+        return in_order(work, self._lanes, self.threads)
 
     def evaluate(self, prices: Floats, lam: float) -> Evaluation:
         """Evaluate all rows at these prices of groups."""
-        sums, totals = self._added(lambda lane: self._walk(lane, prices, lam))
-        return Evaluation(self._means(sums), float(totals[0]) / self.total_weight, None)
+        sums, totals = added(self._each_lane(lambda lane: self._walk(lane, prices, lam)))
+        return Evaluation(sums / self._divisor, float(totals[0]) / self.total_weight, None)
 
     def _walk(self, lane: slice, prices: Floats, lam: float) -> Sums:
         sums, totals = np.zeros(prices.shape), np.zeros(1)
         if self.kernel is not plain:
-            from r2b._solve.oracle import design_compiled
-
             labels = self._codes if self.rows.matrix is None else self.rows.matrix
             own = (self._weight[lane], prices, lam, self._levels[lane])
-            design_compiled.walk(labels[lane], self.design[lane], *own, sums, totals)
+            self.kernel.walk_design(labels[lane], self.design[lane], *own, sums, totals)
             return [sums, totals]
         room = np.empty((min(self._size, lane.stop - lane.start), prices.shape[1]))
-        for part, labels in self._blocks(lane):
+        for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], room[: len(labels)]
             answers[...] = 0.0
             cells, weight, levels = self._cells[: len(labels)], self._weight[part], self._levels[part]
@@ -153,23 +130,14 @@ class DesignOracle(GroupOracle):
             sums += design.T @ answers
         return [sums, totals]
 
-    def _means(self, sums: Floats) -> Floats:
-        means: Floats = sums / (self.share * self.total_weight)[:, None]
-        return means
-
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices of groups."""
-
-        def look(lane: slice) -> Sums:
-            return added(self._look(lane, prices, lam, unchanged, answers), largest=True)
-
         with one_blas_thread():
-            sums, totals, worst = self._added(look, largest=True)
-        slack, squared_norm, agreement, squared_distance, moved = (float(value) for value in totals / self.total_weight)
-        return Inspection(self._means(sums), slack, squared_norm, agreement, squared_distance, moved, float(worst[0]))
+            seen = self._each_lane(lambda lane: added(self._inspect(lane, prices, lam, unchanged, answers), largest=True))
+            return inspection(seen, self._divisor, self.total_weight)
 
-    def _look(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Floats | None) -> Iterator[Sums]:
-        for part, labels in self._blocks(lane):
+    def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Floats | None) -> Iterator[Sums]:
+        for part, labels in label_blocks(self.rows, lane, self._size):
             design, cells = self.design[part], self._cells[: len(labels)]
             truth, own = (None if each is None else each[part] for each in (self.truth, answers))
             block = Block(labels, cells, self._weight[part], truth, own, self._levels[part])
@@ -178,13 +146,13 @@ class DesignOracle(GroupOracle):
 
     def curvature(self, prices: Floats, lam: float, components: Components) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` for the groups of each component, in one pass."""
-        folded = self._added(lambda lane: self._fold(lane, prices, lam, components))
+        folded = added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components)))
         return [block / (lam * self.total_weight) for block in folded]
 
     def _fold(self, lane: slice, prices: Floats, lam: float, components: Components) -> Sums:
         n_classes = prices.shape[1]
-        folds = [_Fold(len(groups), n_classes) for groups in components]
-        for part, labels in self._blocks(lane):
+        folds = [plain.Folded(len(groups), n_classes) for groups in components]
+        for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], np.empty((len(labels), n_classes))
             self.kernel.answer(labels, self._cells[: len(labels)], design @ prices, lam, self._levels[part], answers)
             support = (answers > 0).astype(np.float64)
@@ -201,16 +169,16 @@ class DesignOracle(GroupOracle):
     def _label_means(self) -> Floats:
         if self.rows.classes is not None:
             counted = [np.bincount(self.rows.classes, self._weighted(g), minlength=self.rows.n_classes) for g in range(len(self.share))]
-            return self._means(np.stack(counted).astype(np.float64))
+            return np.stack(counted).astype(np.float64) / self._divisor
 
         def add(lane: slice) -> Sums:
-            blocks = parts_of(lane.stop - lane.start, self._size)
-            parts = (slice(lane.start + part.start, lane.start + part.stop) for part in blocks)
+            parts = parts_of(lane.stop, self._size, lane.start)
             return added([self._weigh(part).T @ self.labels[part].astype(np.float64, copy=False)] for part in parts)
 
         with one_blas_thread():
-            (sums,) = self._added(add)
-        return self._means(sums)
+            (sums,) = added(self._each_lane(add))
+        means: Floats = sums / self._divisor
+        return means
 
     def _weighted(self, group: int) -> Floats:
         column = self.design[:, group]
@@ -220,20 +188,18 @@ class DesignOracle(GroupOracle):
         design = self.design[part]
         return design * self._weight[part, None] if len(self._weight) else design
 
-    def samples(self) -> tuple[GroupOracle, GroupOracle] | None:
+    def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
         n_rows, n_groups, n_classes = len(self.rows.groups), len(self.share), self.rows.n_classes
-        if self.rows.entries < _THIN_FROM:
+        if self.rows.entries < THIN_FROM:
             return None
-        enough = min(_ROWS_PER_PRICE * n_groups * n_classes, n_rows // 4)
-        sizes = [max(n_rows // part, enough * _THIN[1] // part) for part in _THIN]
+        sizes = sample_sizes(n_rows, min(ROWS_PER_PRICE * n_groups * n_classes, n_rows // 4))
         wanted = self._weigh(slice(None)).sum(axis=0) / self.total_weight
         small, large = (self._sample(size, wanted) for size in sizes)
         if small is None or large is None:
             return None
-        if self.truth is not None or self.rows.classes is not None:
-            return small, large
-        return CorrectedGroups(small, self.label_means() - small.label_means(), self.share), large
+        known = self.truth is None and self.rows.classes is None
+        return Samples(small, large, self.label_means() - small.label_means() if known else None)
 
     def _sample(self, size: int, wanted: Floats) -> DesignOracle | None:
         """Take about so many rows, weighted so that every group has its share; None where some group has too few of them."""
@@ -248,30 +214,3 @@ class DesignOracle(GroupOracle):
         matrix = None if rows.matrix is None else rows.matrix[chosen]
         taken = Rows(matrix, rows.groups[chosen], weight, rows.n_groups, rows.dataset, None, None if classes is None else classes[chosen])
         return DesignOracle(taken, design, self.share, self.kernel_choice, self.threads)
-
-
-class _Fold:
-    """The curvature, times lam, of the groups of one component, while rows come in."""
-
-    def __init__(self, n_groups: int, n_classes: int) -> None:
-        self.shape = (n_groups, n_classes)
-        self.products = np.zeros((n_groups * n_classes, n_groups * n_classes))
-        self.own = np.zeros((n_groups * n_groups, n_classes))
-        self.size = max(1, _FACTORS // (n_groups * n_classes))
-
-    def add(self, design: Floats, support: Floats, weight: Floats) -> None:
-        """Add rows with these supports."""
-        scaled = support * np.sqrt(weight / support.sum(axis=1))[:, None]
-        for part in parts_of(len(design), self.size):
-            counts = design[part]
-            factors = (counts[:, :, None] * scaled[part, None, :]).reshape(len(counts), -1)
-            self.products += factors.T @ factors
-            pairs = (counts[:, :, None] * (weight[part, None] * counts)[:, None, :]).reshape(len(counts), -1)
-            self.own += pairs.T @ support[part]
-
-    def table(self) -> Floats:
-        """Give it as (n_groups, n_classes, n_groups, n_classes)."""
-        n_groups, n_classes = self.shape
-        folded = -self.products.reshape(n_groups, n_classes, n_groups, n_classes)
-        np.einsum("gkhk->ghk", folded)[:] += self.own.reshape(n_groups, n_groups, n_classes)
-        return folded

@@ -17,17 +17,25 @@ from numpy.typing import NDArray
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, plain
-from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel
-from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection, Oracle
-from r2b._solve.oracle.thinning import Corrected, thin
+from r2b._solve.oracle.blocks import (
+    Block,
+    BlockOracle,
+    BlockTask,
+    Inspect,
+    KernelChoice,
+    Sums,
+    added,
+    choose_kernel,
+    inspection,
+    label_blocks,
+)
+from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection, Samples
+from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
-_THIN_FROM = 1 << 21  # entries from which a solve starts on samples
-_THIN = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
-_ROWS_PER_PRICE = 20  # with fewer a sample tells little of the curvature: passes then go up by more than a larger one costs
 _WORTH = 40  # a sample of this many rows in as many classes costs about three passes when its curvature is taken
 
 
@@ -59,8 +67,6 @@ class Lanes:
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Walk the lanes by threads."""
-        if len(self.parts) == 1:
-            return iter([task(self.parts[0])])
         return in_order(lambda lane: task(self.parts[lane.start]), parts_of(len(self.parts), 1), self.threads)
 
     def with_answers(self, answers: Floats) -> Lanes:
@@ -101,28 +107,18 @@ class MemoryOracle(BlockOracle):
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         blocks = self.blocks if answers is None else self.blocks.with_answers(answers)
-        return self._inspection(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)))
+        return inspection(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
 
-    @cached_property
-    def _label_means(self) -> Floats:
-        return super().label_means()
-
-    def label_means(self) -> Floats:
-        """Cell means of the labels as they came in; kept, for samples are corrected by them."""
-        return self._label_means
-
-    def samples(self) -> tuple[Oracle, Oracle] | None:
+    def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
-        if self.rows.merged or self.rows.labels.size < _THIN_FROM:  # merged rows are all different: none stands for another
+        if self.rows.merged or self.rows.labels.size < THIN_FROM:  # merged rows are all different: none stands for another
             return None
-        kernel = self.kernel_choice
         n_rows, n_classes = self.rows.labels.shape
-        enough = min(_ROWS_PER_PRICE * self.rows.n_groups * n_classes, n_rows // 4, _WORTH * n_rows // n_classes)
-        sizes = (max(n_rows // part, enough * _THIN[1] // part) for part in _THIN)
-        small, large = (MemoryOracle(thin(self.rows, size), kernel, self.threads) for size in sizes)
-        if self.truth is not None:  # the means are those of other labels
-            return small, large
-        return Corrected(small, self.label_means() - small.label_means(), self.rows.group_weight / self.total_weight), large
+        enough = min(ROWS_PER_PRICE * self.rows.n_groups * n_classes, n_rows // 4, _WORTH * n_rows // n_classes)
+        sizes = sample_sizes(n_rows, enough)
+        small, large = (MemoryOracle(thin(self.rows, size), self.kernel_choice, self.threads) for size in sizes)
+        # With a truth of their own the means of labels are those of others.
+        return Samples(small, large, self.label_means() - small.label_means() if self.truth is None else None)
 
 
 Whole = NDArray[np.int64]
@@ -242,7 +238,8 @@ class ClassOracle:
         table = np.zeros((rows.n_groups, rows.n_classes))
         table[rows.groups, rows.classes] = rows.weight
         # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
-        self.weight = table / np.where(total > 0, total, 1.0)[:, None]
+        self._divisor = np.where(total > 0, total, 1.0)[:, None]
+        self.weight = table / self._divisor
 
     @property
     def labels(self) -> Array:
@@ -295,33 +292,18 @@ class ClassOracle:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         task = Inspect(prices, lam, unchanged, self.kernel_choice)
         level = np.zeros_like(prices) if unchanged or answers is not None else self.respond(prices, lam)[1]
-        rows = self.rows
-        n_rows = len(rows.groups)
+        n_rows = len(self.rows.groups)
         lanes = parts_of(n_rows, -(-n_rows // _LANES))
-        results = in_order(lambda lane: self._look(task, lane, level, answers), lanes, self.threads)
-        sums, totals, worst = added(results, largest=True)
-        slack, squared_norm, agreement, squared_distance, moved = (float(value) for value in totals / self.total_weight)
-        means = sums / np.where(rows.group_weight > 0, rows.group_weight, 1.0)[:, None]
-        return Inspection(means, slack, squared_norm, agreement, squared_distance, moved, float(worst[0]))
+        results = in_order(lambda lane: added(self._inspect(task, lane, level, answers), largest=True), lanes, self.threads)
+        return inspection(results, self._divisor, self.total_weight)
 
-    def _look(self, task: Inspect, lane: slice, level: Floats, answers: Floats | None) -> Sums:
-        rows, every, weight = self.rows, self.rows.classes, self.rows.weight
-        assert every is not None and weight is not None
-        size = max(1, _BLOCK_ENTRIES // rows.n_classes)
-        room = np.zeros((min(size, lane.stop - lane.start), rows.n_classes))
-
-        def blocks() -> Iterator[Sums]:
-            for start in range(lane.start, lane.stop, size):
-                part = slice(start, min(start + size, lane.stop))
-                cells, classes = rows.groups[part], every[part]
-                labels, place = room[: len(cells)], np.arange(len(cells))
-                labels[place, classes] = 1.0
-                own = None if answers is None else answers[part]
-                # The compiled kernel starts from these thresholds and checks them against every entry.
-                yield task(Block(labels, cells, weight[part], answers=own, levels=level[cells, classes]))
-                labels[place, classes] = 0.0
-
-        return added(blocks(), largest=True)
+    def _inspect(self, task: Inspect, lane: slice, level: Floats, answers: Floats | None) -> Iterator[Sums]:
+        rows, weight = self.rows, self.rows.weight
+        assert rows.classes is not None and weight is not None
+        for part, labels in label_blocks(rows, lane, max(1, _BLOCK_ENTRIES // rows.n_classes)):
+            cells, own = rows.groups[part], None if answers is None else answers[part]
+            # The compiled kernel starts from these thresholds and checks them against every entry.
+            yield task(Block(labels, cells, weight[part], answers=own, levels=level[cells, rows.classes[part]]))
 
 
 def oracle_of(

@@ -6,11 +6,12 @@ in cache and the label matrix is never copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from r2b._data.compute import parts_of
 
 Floats = NDArray[np.float64]
 
@@ -55,11 +56,11 @@ def project(rows: Floats) -> Floats:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_ENTRIES = 65_536
+_FACTORS = 1 << 19  # entries of the rows' factors of the curvature that are multiplied together
 
 
-def _blocks(labels: Array) -> Iterator[slice]:
-    size = max(1, _BLOCK_ENTRIES // labels.shape[1])
-    return (slice(start, min(start + size, len(labels))) for start in range(0, len(labels), size))
+def _blocks(labels: Array) -> list[slice]:
+    return parts_of(len(labels), max(1, _BLOCK_ENTRIES // labels.shape[1]))
 
 
 def respond(labels: Array, groups: Array, prices: Floats, lam: float) -> Floats:
@@ -170,17 +171,36 @@ def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None
         _add_by_group(sums, groups[part], rows * weight[part][:, None] if len(weight) else rows)
 
 
-def fold(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, design: Floats, folded: Floats) -> None:
-    """Add the rows' curvature times lam to ``folded`` (n, L, n, L), counted by pairs of columns of ``design`` (cells, n)."""
+def fold(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, design: Floats) -> Floats:
+    """Give the rows' curvature times lam, (n, L, n, L), counted by pairs of columns of ``design`` (cells, n)."""
+    folded = Folded(design.shape[1], labels.shape[1])
     for part in _blocks(labels):
         support = (respond(labels[part], groups[part], prices, lam) > 0).astype(np.float64)
-        own = weight[part] if len(weight) else np.ones(len(support))
-        counted = design[groups[part]]
-        scaled = support / support.sum(axis=1, keepdims=True)
-        for one in range(design.shape[1]):
-            for other in range(one, design.shape[1]):
-                pair = own * counted[:, one] * counted[:, other]
-                block = np.diag(pair @ support) - (scaled * pair[:, None]).T @ support
-                folded[one, :, other, :] += block
-                if other != one:
-                    folded[other, :, one, :] += block
+        folded.add(design[groups[part]], support, weight[part] if len(weight) else np.ones(len(support)))
+    return folded.table()
+
+
+class Folded:
+    """Sums of ``w b_g b_h (D - D 1 1' D / 1' D 1)`` over rows, D the diagonal of d and b a row of the design, while rows come in."""
+
+    def __init__(self, n_groups: int, n_classes: int) -> None:
+        self.shape = (n_groups, n_classes)
+        self.products = np.zeros((n_groups * n_classes, n_groups * n_classes))
+        self.own = np.zeros((n_groups * n_groups, n_classes))
+
+    def add(self, design: Floats, d: Floats, weight: Floats, d_sum: Floats | None = None) -> None:
+        """Add rows; with d their supports, it is lam times their curvature."""
+        scaled = d * np.sqrt(weight / (d.sum(axis=1) if d_sum is None else d_sum))[:, None]
+        for part in parts_of(len(design), max(1, _FACTORS // len(self.products))):
+            counts = design[part]
+            factors = (counts[:, :, None] * scaled[part, None, :]).reshape(len(counts), -1)
+            self.products += factors.T @ factors
+            pairs = (counts[:, :, None] * (weight[part, None] * counts)[:, None, :]).reshape(len(counts), -1)
+            self.own += pairs.T @ d[part]
+
+    def table(self) -> Floats:
+        """Give them as (n_groups, n_classes, n_groups, n_classes)."""
+        n_groups, n_classes = self.shape
+        folded = -self.products.reshape(n_groups, n_classes, n_groups, n_classes)
+        np.einsum("gkhk->ghk", folded)[:] += self.own.reshape(n_groups, n_groups, n_classes)
+        return folded

@@ -5,83 +5,24 @@ Never used for anything that is returned: the last stage of every solve and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data.merge import Rows
-from r2b._solve.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection, Oracle
+from r2b._solve.oracle.protocol import Floats
 
 _SEED = 0x7217
 
 
-@dataclass(frozen=True, eq=False)
-class Corrected:
-    """A sample whose error is known for the labels as they are; the means of responses are taken to be off by as much.
-
-    That is so where no response touches the border of the simplex, and nearly so where few do. Prices found on the sample are then several
-    times nearer to those of all rows, at no cost. The labels themselves are not moved: that would lift rows off the border.
-
-    Attributes
-    ----------
-    sample : Oracle
-    error : ndarray of shape (n_cells, n_classes)
-        Cell means of all labels less those of the sample's.
-    share : ndarray of shape (n_cells,)
-        Share of the weight in each cell.
-    """
-
-    sample: Oracle
-    error: Floats
-    share: Floats
-
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
-        """Evaluate the sample; its means and, to match them, its value are corrected."""
-        return _corrected(self.sample.evaluate(prices, lam, curvature=curvature), prices, lam, self.error, self.share)
-
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
-        """Inspect the sample as it is."""
-        return self.sample.inspect(prices, lam, unchanged=unchanged, answers=answers)
-
-    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
-        """Add up the curvature of the sample."""
-        return self.sample.fold(prices, lam, design)
+THIN_FROM = 1 << 21  # entries from which a solve starts on samples
+ROWS_PER_PRICE = 20  # with fewer a sample tells little of the curvature: passes then go up by more than a larger one costs
+_PARTS = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
 
 
-@dataclass(frozen=True, eq=False)
-class CorrectedGroups(GroupOracle):
-    """The same for rows that know how they count in groups.
-
-    Attributes
-    ----------
-    sample : GroupOracle
-    error : ndarray of shape (n_groups, n_classes)
-    share : ndarray of shape (n_groups,)
-    """
-
-    sample: GroupOracle
-    error: Floats
-    share: Floats
-
-    def evaluate(self, prices: Floats, lam: float) -> Evaluation:
-        """Evaluate the sample; its means and, to match them, its value are corrected."""
-        return _corrected(self.sample.evaluate(prices, lam), prices, lam, self.error, self.share)
-
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
-        """Inspect the sample as it is."""
-        return self.sample.inspect(prices, lam, unchanged=unchanged, answers=answers)
-
-    def curvature(self, prices: Floats, lam: float, components: list[NDArray[np.intp]]) -> list[Floats]:
-        """Add up the curvature of the sample."""
-        return self.sample.curvature(prices, lam, components)
-
-
-def _corrected(seen: Evaluation, prices: Floats, lam: float, error: Floats, share: Floats) -> Evaluation:
-    if lam < 1.0:  # rows are drawn into corners, where their labels' error is not theirs
-        return seen
-    value = seen.value + float(share @ np.einsum("sk,sk->s", prices, error)) / lam
-    return replace(seen, means=seen.means + error / lam, value=value)
+def sample_sizes(n_rows: int, enough: int) -> tuple[int, int]:
+    """Give the rows of a small and of a larger sample, where the larger one should have ``enough``."""
+    small, large = (max(n_rows // part, enough * _PARTS[1] // part) for part in _PARTS)
+    return small, large
 
 
 def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None) -> NDArray[np.int64]:

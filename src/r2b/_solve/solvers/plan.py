@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from r2b._data.compute import one_blas_thread, refuse_beyond_memory
 from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
-from r2b._solve.oracle import AnyOracle, ClassOracle, GroupOracle
+from r2b._solve.oracle import AnyOracle, ClassOracle, GroupOracle, Samples, group_means
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
 from r2b._solve.solvers.general import GeneralInterior
@@ -46,9 +46,7 @@ _MANY_CLASSES = 50  # from here on all merged rows go to the interior point firs
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
-def exact_plan(
-    problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, tol: float, newton: Newton
-) -> Iterator[Stage]:
+def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol: float, newton: Newton) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
     if _by_structure(problem, oracle):
         yield from _by_thresholds(problem, oracle, newton, tol)
@@ -187,21 +185,22 @@ def _from_last(state: object, last: object) -> Iterator[Floats]:
     yield from ()
 
 
-def _by_newton(
-    problem: Problem, oracle: AnyOracle, samples: tuple[AnyOracle, AnyOracle] | None, newton: Newton, tol: float
-) -> Iterator[Stage]:
+def _by_newton(problem: Problem, oracle: AnyOracle, samples: Samples | None, newton: Newton, tol: float) -> Iterator[Stage]:
     lam = float(problem.lam)
-    small, large = samples or (oracle, None)
+    small = samples.small if samples else oracle
+    error = None if samples is None or samples.error is None else group_means(oracle, problem.parity, samples.error)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
-        gentler = replace(newton, oracle=small, lam=easier, name=f"prepare, lam {easier:.3g}")
+        # Below 1 rows are drawn into corners, where their labels' error is not theirs.
+        lean = None if error is None or easier < 1.0 else error / easier
+        gentler = replace(newton, oracle=small, lam=easier, name=f"prepare, lam {easier:.3g}", lean=lean)
         enough = newton.near if easier == lam else _PREPARE
         yield Stage(gentler, enough, 20, final=False, refine=partial(_shifted, gentler) if step == 0 else None)
-    if large is not None:
+    if samples:
         # Passes over all rows: the means of the labels, one to see how far the sample's answer is off, one for each step, and the
         # certificate's. On a million rows of 100 classes there are two steps. Not fewer: no sample tells the answer to better than the
         # square root of its size, so from 1e-4 to a tolerance of 1e-10 takes two or three gains of a hundred or so. Exact curvature would
         # gain more than that and cost more than the pass that it saves.
-        sampled = replace(newton, sample=large, name="newton, sampled curvature")
+        sampled = replace(newton, sample=samples.large, name="newton, sampled curvature")
         yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
     yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
 
@@ -278,7 +277,7 @@ def solve(
     problem: Problem,
     oracle: AnyOracle,
     *,
-    samples: tuple[AnyOracle, AnyOracle] | None = None,
+    samples: Samples | None = None,
     tol: float = TOLERANCE,
     limits: Limits | None = None,
     start: Floats | None = None,
@@ -291,8 +290,8 @@ def solve(
     problem : Problem
     oracle : Oracle or GroupOracle
         Walks the problem's rows.
-    samples : pair of AnyOracle, optional
-        Walk a small sample of them, to come near cheaply, and a larger one, to estimate the curvature.
+    samples : Samples, optional
+        Of its rows, to come near cheaply.
     tol : float
         Residual in units of group means.
     limits : Limits, optional
@@ -305,8 +304,7 @@ def solve(
     steps = newton(oracle, problem.parity, float(problem.lam))
     plan = exact_plan(problem, oracle, samples, tol, steps)
     if start is not None and not _by_structure(problem, oracle):
-        sample = None if samples is None else samples[1]
-        plan = chain([Stage(replace(steps, sample=sample), tol, _PATIENCE)], plan)
+        plan = chain([Stage(replace(steps, sample=samples.large if samples else None), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits(), problem.parity)

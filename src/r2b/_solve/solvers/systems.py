@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Level
+from r2b._solve.oracle.plain import Folded
+from r2b._solve.oracle.protocol import folded_cells
 from r2b._solve.solvers.blocks import LevelSystem
 from r2b._solve.solvers.central import RowSide
 
@@ -25,7 +27,6 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _FEW_ROWS = 4  # rows per cell below which cells save no work
-_CHUNK = 1 << 22  # entries of the rows' factors that are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ def fold(rows: RowSide, parity: Parity, components: list[Component], d: Floats, 
     n_classes = d.shape[1]
     blocks: Floats | None = None
     if len(d) >= _FEW_ROWS * rows.n_cells:
-        blocks = (rows.blocks(d, d_sum) * parity.cell_share[:, None, None]).reshape(rows.n_cells, -1)
+        blocks = rows.blocks(d, d_sum) * parity.cell_share[:, None, None]
     parts = []
     for component in components:
         design = parity.matrix[:, component.groups]
@@ -140,35 +141,17 @@ def fold(rows: RowSide, parity: Parity, components: list[Component], d: Floats, 
             folded = [_row_by_row(rows, column, d, d_sum) for column in spread]
             parts.append(np.stack([block[0, :, 0, :] for block in folded]) if component.disjoint else folded[0])
         elif component.disjoint:
-            parts.append(((design**2).T @ blocks).reshape(-1, n_classes, n_classes))
+            parts.append(((design**2).T @ blocks.reshape(rows.n_cells, -1)).reshape(-1, n_classes, n_classes))
         else:
-            parts.append(_cell_by_cell(design, blocks, n_classes))
+            parts.append(folded_cells(design, blocks))
     return parts
 
 
-def _cell_by_cell(design: Floats, blocks: Floats, n_classes: int) -> Floats:
-    n_groups = design.shape[1]
-    touched = np.flatnonzero(design.any(axis=1))
-    mine = design[touched]
-    pairs = (mine[:, :, None] * mine[:, None, :]).reshape(len(touched), -1)
-    folded = (pairs.T @ blocks[touched]).reshape(n_groups, n_groups, n_classes, n_classes)
-    return np.ascontiguousarray(folded.transpose(0, 2, 1, 3))
-
-
 def _row_by_row(rows: RowSide, design: Floats, d: Floats, d_sum: Floats) -> Floats:
-    n_groups, n_classes = design.shape[1], d.shape[1]
-    size = n_groups * n_classes
-    folded = np.zeros((size, size))
-    own = np.zeros((n_groups, n_groups, n_classes))
+    folded = Folded(design.shape[1], d.shape[1])
     touched = np.flatnonzero(np.asarray(design.any(axis=1))[rows.cell])
-    for chunk in np.split(touched, range(0, len(touched), max(1, _CHUNK // size))[1:]):
-        mine, weight = design[rows.cell[chunk]], rows.weight[chunk]
-        factors = (mine[:, :, None] * (d[chunk] * np.sqrt(weight / d_sum[chunk])[:, None])[:, None, :]).reshape(len(chunk), -1)
-        folded -= factors.T @ factors
-        own += np.einsum("ig,ih,ik->ghk", mine, mine, weight[:, None] * d[chunk], optimize=True)
-    folded = folded.reshape(n_groups, n_classes, n_groups, n_classes)
-    np.einsum("gkhk->ghk", folded)[:] += own
-    return folded
+    folded.add(design[rows.cell[touched]], d[touched], rows.weight[touched], d_sum[touched])
+    return folded.table()
 
 
 _REFINEMENTS = 2

@@ -1,7 +1,7 @@
 """Class labels by their structure: Newton on the thresholds of the rows, with the prices of every class found exactly for given thresholds.
 
 The dual is a minimum over prices and thresholds together. For given prices each row has its best threshold; for given thresholds each class
-has its best prices, whatever those of the others (``balance``), bounds included. What is left to find is which thresholds
+has its best prices, whatever those of the others (``balanced``), bounds included. What is left to find is which thresholds
 go together. There Newton works well: the curvature of a row is its weight times the number of classes it gives to, which changes little
 when one more class joins. By prices it would jump by orders of magnitude, from the weight of a class to that of all rows that begin to give
 to it. The step solves one linear system by conjugate gradients, with products that cost a few cumulative sums (``classes``).
@@ -9,7 +9,6 @@ to it. The step solves one linear system by conjugate gradients, with products t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +16,9 @@ from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._solve.oracle.memory import ClassOracle, Supports
-from r2b._solve.solvers import balance
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Find = Callable[[Floats, Floats, Floats, float, Floats, Floats], tuple[Floats, Floats]]
 
 _GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
 _GAIN = 0.9  # a step must leave less than this part of the slope along it
@@ -224,8 +221,7 @@ class Thresholds:
 
     def _point(self, level: Floats, lam: float, levels: Floats) -> _Point:
         weight, epsilon = self.oracle.weight, self.parity.bound.epsilon
-        find = balance.balanced if self.oracle.kernel_choice == "numpy" else _compiled_balance()
-        worth, levels = find(level, weight, self.parity.share, lam, epsilon, levels)
+        worth, levels = self.oracle.kernel.balanced(level, weight, self.parity.share, lam, epsilon, levels)
         supports, excess = self.oracle.supports_at(worth, level, lam)
         return _Point(level, worth, levels, supports, excess)
 
@@ -286,9 +282,3 @@ def _top(prices: Floats) -> Floats:
     """Give what the costliest class of each cell is worth."""
     top: Floats = -prices.min(axis=1, keepdims=True)
     return top
-
-
-def _compiled_balance() -> Find:
-    from r2b._solve.solvers import balance_compiled
-
-    return balance_compiled.balanced

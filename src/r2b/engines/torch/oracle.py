@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data.compute import parts_of
-from r2b._solve.oracle.protocol import Evaluation, Inspection
+from r2b._solve.oracle.protocol import Evaluation, Inspection, Samples
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
 from r2b.errors import MissingExtraError
@@ -208,14 +208,14 @@ class DeviceOracle:
         folded: Floats = torch.einsum("jg,jkl,jh->gkhl", scaled, curve, counted).cpu().numpy()
         return folded
 
-    def samples(self) -> tuple[DeviceOracle, DeviceOracle] | None:
+    def samples(self) -> Samples | None:
         """Give a small and a larger sample, which are the same here, for a solver to come near with; None where all rows are cheap."""
         n_rows, n_classes = len(self.source.rows), self.source.n_classes
         if n_rows * n_classes < _THIN_FROM:
             return None
         wanted = max(_FEWEST_SAMPLED, min(n_rows // _THIN, _MOST_SAMPLED // n_classes))
         sample = DeviceOracle(self.source.sample(wanted), self.cell_weight, self.kernel)
-        return sample, sample
+        return Samples(sample, sample)
 
     def _walked(self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]) -> tuple[Floats, Floats]:
         """Walk all rows once: add up sums by cell, and list what is said of the rows of each batch."""
