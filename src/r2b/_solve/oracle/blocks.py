@@ -266,7 +266,7 @@ class BlockOracle:
 def inspection(results: Iterable[Sums], divisor: Floats, total_weight: float) -> Inspection:
     """Add up what :class:`Inspect` gives, and divide the sums of groups or cells by the divisor."""
     sums, totals, worst = added(results, largest=True)
-    return Inspection(sums / divisor, *(totals / total_weight).tolist(), simplex_violation=float(worst[0]))
+    return Inspection(sums / divisor, *[*(totals / total_weight).tolist(), float(worst[0])])
 
 
 def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Array]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from r2b._data.compute import in_order
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.blocks import groups_in_parts
+from r2b._solve.solvers.driver import State
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -259,42 +260,71 @@ _RUNAWAY = 1e6  # prices, in units of lam or 1, that no feasible problem needs
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
 
 
-class _Point(Protocol):
-    @property
-    def prices(self) -> Floats: ...
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CentralPoint:
+    """A primal-dual point: rows; prices; slacks a (lower) with duals q; the duals p of upper slacks; levels c."""
+
+    rows: RowPoint
+    prices: Floats
+    a: Floats
+    p: Floats
+    q: Floats
+    c: Floats
 
 
-class _Gaps(Protocol):
-    @property
-    def largest(self) -> float: ...
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gaps:
+    """Residuals of the rows, of slacks and of the balance of prices, and the largest of them all."""
+
+    rows: RowGaps
+    balance: Floats
+    largest: float
 
 
-P = TypeVar("P", bound=_Point)
-G = TypeVar("G", bound=_Gaps)
-
-
-class System(Protocol[P]):
-    """The Newton system of the central path at one point, factorised."""
-
-    def aim(self, target: float, second_order: P | None = None) -> Any:
-        """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
-        ...
-
-    def direction(self, aim: Any, *, repair: float) -> P:
-        """Direction that makes these changes to first order and removes this part of the infeasibility."""
-        ...
+P = TypeVar("P", bound=CentralPoint)
+G = TypeVar("G", bound=Gaps)
 
 
 @dataclass(frozen=True, eq=False)
-class InteriorState(Generic[P, G]):
-    """Where the iteration stands; ``residual`` is the largest of complementarity and infeasibility."""
+class Changes:
+    """Wanted changes of the products x z (rows), p b (upper) and q a (lower)."""
+
+    rows: Floats
+    upper: Floats
+    lower: Floats
+
+
+class System(ABC, Generic[P]):
+    """The Newton system of the central path at one point, factorised."""
+
+    here: P
+    rows: RowSystem
+    b: Floats  # the upper slacks
+
+    @abstractmethod
+    def upper_change(self, d: P) -> Floats:
+        """Give the change of the upper slacks along a direction."""
+
+    def aim(self, target: float, second_order: P | None = None) -> Changes:
+        """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
+        here, d = self.here, second_order
+        upper, lower = target - here.p * self.b, target - here.q * here.a
+        if d is not None:
+            upper, lower = upper - d.p * self.upper_change(d), lower - d.q * d.a
+        return Changes(self.rows.aim(target, None if d is None else d.rows), upper, lower)
+
+    @abstractmethod
+    def direction(self, aim: Changes, *, repair: float) -> P:
+        """Direction that makes these changes to first order and removes this part of the infeasibility."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InteriorState(State, Generic[P, G]):
+    """Where the iteration stands; the residual is the largest of complementarity and infeasibility."""
 
     point: P
     off: G
-    prices: Floats
-    residual: float
     complementarity: float
-    stalled: bool = False
 
 
 class CentralPath(ABC, Generic[P, G]):
@@ -340,9 +370,10 @@ class CentralPath(ABC, Generic[P, G]):
     def complementarity(self, at: P) -> float:
         """Mean of all products."""
 
-    @abstractmethod
     def moved(self, here: P, d: P, length: float) -> P:
         """Go so far along a direction."""
+        small = {name: getattr(here, name) + length * getattr(d, name) for name in here.__dataclass_fields__ if name != "rows"}
+        return replace(here, rows=self.rows.moved(here.rows, d.rows, length), **small)
 
     @abstractmethod
     def reach(self, here: P, d: P) -> float:
@@ -378,4 +409,5 @@ class CentralPath(ABC, Generic[P, G]):
 
     def _state(self, point: P) -> InteriorState[P, G]:
         mu, off = self.complementarity(point), self.infeasibility(point)
-        return InteriorState(point, off, point.prices, max(mu, off.largest), mu, stalled=mu <= self.central)
+        residual = max(mu, off.largest)
+        return InteriorState(point=point, off=off, prices=point.prices, residual=residual, complementarity=mu, stalled=mu <= self.central)

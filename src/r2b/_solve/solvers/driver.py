@@ -20,23 +20,22 @@ Floats = NDArray[np.float64]
 TOLERANCE = 1e-10  # residual that is asked for unless another is
 
 
-class State(Protocol):
-    """What the loop reads of a solver's state."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State:
+    """Where a solver stands: what the loop reads of it.
 
-    @property
-    def prices(self) -> Floats:
-        """The prices reached."""
-        ...
+    Attributes
+    ----------
+    prices : ndarray of shape (n_groups, n_classes)
+    residual : float
+        How far they are from optimal.
+    stalled : bool
+        Another step would not improve them.
+    """
 
-    @property
-    def residual(self) -> float:
-        """How far they are from optimal."""
-        ...
-
-    @property
-    def stalled(self) -> bool:
-        """Whether another step would not improve them."""
-        ...
+    prices: Floats
+    residual: float
+    stalled: bool = False
 
 
 class Solver(Protocol):

@@ -22,10 +22,12 @@ from r2b._solve.solvers.central import (
     RELEASES,
     SHY,
     CentralPath,
+    CentralPoint,
+    Changes,
+    Gaps,
     InteriorState,
-    RowGaps,
-    RowPoint,
     RowSystem,
+    System,
     longest,
 )
 from r2b._solve.solvers.systems import Conditions, SystemLayout, fold, layout_of, system_of
@@ -110,31 +112,22 @@ class Face:
 _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
 
 
-@dataclass(frozen=True, eq=False)
-class GeneralPoint:
-    """A primal-dual point: rows; prices; slacks a (lower) and b (upper) with duals q and p; levels c of families x classes."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GeneralPoint(CentralPoint):
+    """With the upper slacks b; levels c are those of families x classes."""
 
-    rows: RowPoint
-    prices: Floats
-    a: Floats
     b: Floats
-    p: Floats
-    q: Floats
-    c: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Infeasibility:
-    """Residuals of the rows, of both slacks (of equalities in ``upper``) and of the balance of prices, and the largest of them all."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SideGaps(Gaps):
+    """With the residuals of both slacks, those of equalities in ``upper``."""
 
-    rows: RowGaps
     lower: Floats
     upper: Floats
-    balance: Floats
-    largest: float
 
 
-class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
+class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
     """Predictor-corrector method for any constraint; see :class:`CentralPath` for its settings."""
 
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
@@ -145,7 +138,7 @@ class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
         super().__init__(problem, middle, products, min(1.0, float(open_width.min(where=layout.band, initial=1.0))))
         self.mass = problem.n_classes + 2.0 * float((self.share * layout.band).sum())
 
-    def start(self, prices: Floats) -> InteriorState[GeneralPoint, Infeasibility]:
+    def start(self, prices: Floats) -> InteriorState[GeneralPoint, SideGaps]:
         """Start in the middle of every band, with all products equal. Prices of earlier attempts are of no use here."""
         layout = self.layout
         rows = self.rows.start(self.middle, self.mu)
@@ -156,7 +149,7 @@ class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
         width = (layout.high_slope - layout.low_slope) * c[layout.family] + layout.high - layout.low
         half = np.where(layout.band, np.maximum(0.5 * width, _ROOM), 1.0)
         dual = np.where(layout.band, self.mu / half, 0.0)
-        return self._state(GeneralPoint(rows, np.zeros_like(half), half, half.copy(), dual, dual.copy(), c))
+        return self._state(GeneralPoint(rows=rows, prices=np.zeros_like(half), a=half, b=half.copy(), p=dual, q=dual.copy(), c=c))
 
     def family_mean(self, entries: Floats) -> Floats:
         """Mean of each family by share."""
@@ -175,7 +168,7 @@ class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
         mine = np.where(self.layout.averaged, self.family_mean(entries), 0.0)
         return entries - mine[self.layout.family]
 
-    def infeasibility(self, at: GeneralPoint) -> Infeasibility:
+    def infeasibility(self, at: GeneralPoint) -> SideGaps:
         """Residuals of the equations that a solution satisfies exactly."""
         layout = self.layout
         rows = self.rows.gaps(at.rows, self.parity.shifts(at.prices))
@@ -185,17 +178,13 @@ class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
         upper = np.where(layout.bound, upper, 0.0)
         pull = np.where(layout.band, layout.high_slope * at.p - layout.low_slope * at.q, layout.high_slope * at.prices)
         balance = np.where(layout.leveled, self.family_sum(self.share * pull), 0.0)
-        return Infeasibility(rows, lower, upper, balance, max(rows.largest, *(float(np.abs(x).max()) for x in (lower, upper, balance))))
+        largest = max(rows.largest, *(float(np.abs(x).max()) for x in (lower, upper, balance)))
+        return SideGaps(rows=rows, lower=lower, upper=upper, balance=balance, largest=largest)
 
     def complementarity(self, at: GeneralPoint) -> float:
         """Mean of all products."""
         bands = np.where(self.layout.band, at.p * at.b + at.q * at.a, 0.0)
         return (self.rows.complementarity(at.rows) + float((self.share * bands).sum())) / self.mass
-
-    def moved(self, here: GeneralPoint, d: GeneralPoint, length: float) -> GeneralPoint:
-        """Go so far along a direction."""
-        small = {name: getattr(here, name) + length * getattr(d, name) for name in ("prices", "a", "b", "p", "q", "c")}
-        return GeneralPoint(rows=self.rows.moved(here.rows, d.rows, length), **small)
 
     def reach(self, here: GeneralPoint, d: GeneralPoint) -> float:
         """Largest step along a direction that keeps everything positive, at most a little over 1."""
@@ -203,11 +192,11 @@ class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
         limits = [longest(getattr(here, name)[band], getattr(d, name)[band]) for name in ("a", "b", "p", "q")]
         return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)
 
-    def system(self, here: GeneralPoint, off: Infeasibility) -> _Linearised:
+    def system(self, here: GeneralPoint, off: SideGaps) -> _SideSystem:
         """Linearise and factorise."""
-        return _Linearised(self, here, off)
+        return _SideSystem(self, here, off)
 
-    def at_face(self, state: InteriorState[GeneralPoint, Infeasibility], lean: float = 1.0) -> Iterator[Floats]:
+    def at_face(self, state: InteriorState[GeneralPoint, SideGaps], lean: float = 1.0) -> Iterator[Floats]:
         """Guess prices that are exact on the face where the iteration ended."""
         at, layout = state.point, self.layout
         cell_means, d, d_sum = self.rows.on_support(at.rows, self.parity.shifts(at.prices), lean)
@@ -226,20 +215,11 @@ class GeneralInterior(CentralPath[GeneralPoint, Infeasibility]):
             upper, lower = upper & ~wrong, lower & ~wrong
 
 
-@dataclass(frozen=True, eq=False)
-class Aim:
-    """Wanted changes of the products x z (rows), p b (upper) and q a (lower)."""
-
-    rows: Floats
-    upper: Floats
-    lower: Floats
-
-
-class _Linearised:
+class _SideSystem(System[GeneralPoint]):
     """The Newton system of the central path at one point, factorised."""
 
-    def __init__(self, method: GeneralInterior, here: GeneralPoint, off: Infeasibility) -> None:
-        self.method, self.here, self.off = method, here, off
+    def __init__(self, method: GeneralInterior, here: GeneralPoint, off: SideGaps) -> None:
+        self.method, self.here, self.off, self.b = method, here, off, here.b
         layout = method.layout
         high, low = here.p / here.b, here.q / here.a
         theta = np.where(layout.band, high + low, 1.0)
@@ -256,15 +236,11 @@ class _Linearised:
             for component, block in zip(layout.components, folded, strict=True)
         ]
 
-    def aim(self, target: float, second_order: GeneralPoint | None = None) -> Aim:
-        """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
-        here, before = self.here, second_order
-        upper, lower = target - here.p * here.b, target - here.q * here.a
-        if before is not None:
-            upper, lower = upper - before.p * before.b, lower - before.q * before.a
-        return Aim(self.rows.aim(target, before.rows if before is not None else None), upper, lower)
+    def upper_change(self, d: GeneralPoint) -> Floats:
+        """Give the change of the upper slacks along a direction."""
+        return d.b
 
-    def direction(self, aim: Aim, *, repair: float) -> GeneralPoint:
+    def direction(self, aim: Changes, *, repair: float) -> GeneralPoint:
         """Direction that makes these changes to first order and removes this part of the infeasibility."""
         method, here, layout = self.method, self.here, self.method.layout
         band = layout.band
@@ -283,7 +259,7 @@ class _Linearised:
         a = np.where(band, self.below * level + core + short_a, 0.0)
         p = np.where(band, (aim.upper - here.p * b) / here.b, 0.0)
         q = np.where(band, (aim.lower - here.q * a) / here.a, 0.0)
-        return GeneralPoint(rows, prices, a, b, p, q, c)
+        return GeneralPoint(rows=rows, prices=prices, a=a, b=b, p=p, q=q, c=c)
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         own, c = np.zeros_like(right), np.zeros_like(balance)

@@ -19,39 +19,28 @@ from r2b._solve.solvers.central import (
     RELEASES,
     SHY,
     CentralPath,
+    CentralPoint,
+    Changes,
+    Gaps,
     InteriorState,
     RowGaps,
     RowPoint,
     RowSystem,
+    System,
     longest,
 )
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class InteriorPoint:
-    """A primal-dual point: rows; prices; band slacks a with duals (upper p, lower q); class levels c."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BandGaps(Gaps):
+    """With the residuals of band slacks."""
 
-    rows: RowPoint
-    prices: Floats
-    a: Floats
-    p: Floats
-    q: Floats
-    c: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Infeasibility:
-    """Residuals of the rows, of band slacks and of the balance of prices, and the largest of them all."""
-
-    rows: RowGaps
     slack: Floats
-    balance: Floats
-    largest: float
 
 
-class Interior(CentralPath[InteriorPoint, Infeasibility]):
+class Interior(CentralPath[CentralPoint, BandGaps]):
     """Predictor-corrector method for a simple constraint; see :class:`CentralPath` for its settings."""
 
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
@@ -64,11 +53,11 @@ class Interior(CentralPath[InteriorPoint, Infeasibility]):
         self.banded = bool(self.band.all())
         self.mass = problem.n_classes + 2.0 * float(self.share @ self.band.sum(axis=1))
 
-    def start(self, prices: Floats) -> InteriorState[InteriorPoint, Infeasibility]:
+    def start(self, prices: Floats) -> InteriorState[CentralPoint, BandGaps]:
         """Start in the middle of every band, with all products equal. Prices of earlier attempts are of no use here."""
         rows = self.rows.start(self.middle, self.mu)
         dual = np.where(self.band, 2.0 * self.mu / self.width, 1.0)
-        point = InteriorPoint(
+        point = CentralPoint(
             rows=rows,
             prices=np.zeros(self.band.shape),
             a=np.broadcast_to(0.5 * self.width, self.band.shape).copy(),
@@ -78,7 +67,7 @@ class Interior(CentralPath[InteriorPoint, Infeasibility]):
         )
         return self._state(point)
 
-    def at_face(self, state: InteriorState[InteriorPoint, Infeasibility], lean: float = 1.0) -> Iterator[Floats]:
+    def at_face(self, state: InteriorState[CentralPoint, BandGaps], lean: float = 1.0) -> Iterator[Floats]:
         """Guess prices that are exact on the face where the iteration ended."""
         at, prices = state.point, state.prices
         means, d, d_sum = self.rows.on_support(at.rows, prices, lean)
@@ -98,48 +87,35 @@ class Interior(CentralPath[InteriorPoint, Infeasibility]):
                 break
             upper, lower = upper & ~wrong, lower & ~wrong
 
-    def infeasibility(self, at: InteriorPoint) -> Infeasibility:
+    def infeasibility(self, at: CentralPoint) -> BandGaps:
         """Residuals of the equations that a solution satisfies exactly."""
         rows = self.rows.gaps(at.rows, at.prices)
         slack = np.where(self.band, at.a, 0.0) - (rows.means - at.c)
         balance = self.share @ at.prices
-        return Infeasibility(rows, slack, balance, max(rows.largest, float(np.abs(slack).max()), float(np.abs(balance).max())))
+        largest = max(rows.largest, float(np.abs(slack).max()), float(np.abs(balance).max()))
+        return BandGaps(rows=rows, slack=slack, balance=balance, largest=largest)
 
-    def complementarity(self, at: InteriorPoint) -> float:
+    def complementarity(self, at: CentralPoint) -> float:
         """Mean of all products."""
         bands = np.where(self.band, at.p * (self.width - at.a) + at.q * at.a, 0.0)
         return (self.rows.complementarity(at.rows) + float(self.share @ bands.sum(axis=1))) / self.mass
 
-    def moved(self, here: InteriorPoint, d: InteriorPoint, length: float) -> InteriorPoint:
-        """Go so far along a direction."""
-        small = {name: getattr(here, name) + length * getattr(d, name) for name in ("prices", "a", "p", "q", "c")}
-        return InteriorPoint(rows=self.rows.moved(here.rows, d.rows, length), **small)
-
-    def reach(self, here: InteriorPoint, d: InteriorPoint) -> float:
+    def reach(self, here: CentralPoint, d: CentralPoint) -> float:
         """Largest step along a direction that keeps everything positive, at most a little over 1."""
         band = slice(None) if self.banded else self.band
         limits = [longest(here.a[band], d.a[band]), longest((self.width - here.a)[band], -d.a[band])]
         limits += [longest(here.p[band], d.p[band]), longest(here.q[band], d.q[band])]
         return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)
 
-    def system(self, here: InteriorPoint, off: Infeasibility) -> _Linearised:
+    def system(self, here: CentralPoint, off: BandGaps) -> _BandSystem:
         """Linearise and factorise."""
-        return _Linearised(self, here, off)
+        return _BandSystem(self, here, off)
 
 
-@dataclass(frozen=True, eq=False)
-class Aim:
-    """Wanted changes of the products x z (rows), p b (upper) and q a (lower)."""
-
-    rows: Floats
-    upper: Floats
-    lower: Floats
-
-
-class _Linearised:
+class _BandSystem(System[CentralPoint]):
     """The Newton system of the central path at one point, factorised."""
 
-    def __init__(self, method: Interior, here: InteriorPoint, off: Infeasibility) -> None:
+    def __init__(self, method: Interior, here: CentralPoint, off: BandGaps) -> None:
         self.method, self.here, self.off = method, here, off
         self.b = method.width - here.a
         self.theta = np.where(method.band, here.p / self.b + here.q / here.a, 1.0 / REGULARISATION)
@@ -148,15 +124,11 @@ class _Linearised:
         np.einsum("skk->sk", blocks)[:] += 1.0 / self.theta
         self.system = LevelSystem(blocks, np.ones(method.band.shape, dtype=bool), method.share)
 
-    def aim(self, target: float, second_order: InteriorPoint | None = None) -> Aim:
-        """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
-        here = self.here
-        upper, lower = target - here.p * self.b, target - here.q * here.a
-        if second_order is not None:
-            upper, lower = upper + second_order.p * second_order.a, lower - second_order.q * second_order.a
-        return Aim(self.rows.aim(target, second_order.rows if second_order is not None else None), upper, lower)
+    def upper_change(self, d: CentralPoint) -> Floats:
+        """Give the change of the upper slacks along a direction: the width stays."""
+        return -d.a
 
-    def direction(self, aim: Aim, *, repair: float) -> InteriorPoint:
+    def direction(self, aim: Changes, *, repair: float) -> CentralPoint:
         """Direction that makes these changes to first order and removes this part of the infeasibility."""
         method, here, band = self.method, self.here, self.method.band
         slack = repair * self.off.slack
@@ -165,7 +137,7 @@ class _Linearised:
         prices = self.system.solve(means - slack + push / self.theta, -repair * self.off.balance)
         shifts = self.rows.respond(rows, prices)
         a = np.where(band, (prices - push) / self.theta, 0.0)
-        return InteriorPoint(
+        return CentralPoint(
             rows=rows,
             prices=prices,
             a=a,
@@ -209,7 +181,7 @@ class SmallInterior(Interior):
         self._mass = np.concatenate([np.repeat(rows.weight, n_classes), *bands]) / self.mass
         self._free = np.ones(self.band.shape, dtype=bool)
 
-    def infeasibility(self, at: InteriorPoint) -> Infeasibility:
+    def infeasibility(self, at: CentralPoint) -> BandGaps:
         """Residuals of the equations that a solution satisfies exactly."""
         x = at.rows.x
         stationary = self.rows.lam * x - self.rows.y - at.rows.z + (at.prices[self.rows.cell] - at.rows.t[:, None])
@@ -217,20 +189,20 @@ class SmallInterior(Interior):
         slack = at.c - gaps.means + (at.a if self.banded else 0.0)
         balance = self.share @ at.prices
         largest = max(gaps.largest, *(float(np.abs(each).max()) for each in (gaps.row_sum, slack, balance)))
-        return Infeasibility(gaps, slack, balance, largest)
+        return BandGaps(rows=gaps, slack=slack, balance=balance, largest=largest)
 
-    def complementarity(self, at: InteriorPoint) -> float:
+    def complementarity(self, at: CentralPoint) -> float:
         """Mean of all products."""
         first, second = self._vectors(at)
         return float(self._mass @ (first * second))
 
-    def _vectors(self, at: InteriorPoint) -> tuple[Floats, Floats]:
+    def _vectors(self, at: CentralPoint) -> tuple[Floats, Floats]:
         if not self.banded:
             return at.rows.x.ravel(), at.rows.z.ravel()
         first = np.concatenate([at.rows.x, at.p, at.q]).ravel()
         return first, np.concatenate([at.rows.z, self.width - at.a, at.a]).ravel()
 
-    def _advance(self, here: InteriorPoint, off: Infeasibility, mu: float) -> InteriorPoint:
+    def _advance(self, here: CentralPoint, off: BandGaps, mu: float) -> CentralPoint:
         first, second = self._vectors(here)
         system = _System(self, here, off)
         products = first * second
@@ -242,7 +214,7 @@ class SmallInterior(Interior):
         length = min(1.0, SHY * _reach(first, second, d))
         parts = (first + length * d.first).reshape(-1, len(here.c)), (second + length * d.second).reshape(-1, len(here.c))
         n, groups = len(here.rows.x), len(here.prices)
-        return InteriorPoint(
+        return CentralPoint(
             rows=RowPoint(parts[0][:n], parts[1][:n], here.rows.t + length * d.t),
             prices=here.prices + length * d.prices,
             a=parts[1][n + groups :] if self.banded else here.a,
@@ -261,7 +233,7 @@ def _reach(first: Floats, second: Floats, d: _Move) -> float:
 class _System:
     """The Newton system of the central path at one point, factorised; see :mod:`r2b._solve.solvers.interior`."""
 
-    def __init__(self, method: SmallInterior, here: InteriorPoint, off: Infeasibility) -> None:
+    def __init__(self, method: SmallInterior, here: CentralPoint, off: BandGaps) -> None:
         self.method, self.here, self.off = method, here, off
         self.ratio = here.rows.z / here.rows.x
         self.d = 1.0 / (self.ratio + method.rows.lam)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from r2b._constraints.parity import Parity, Projected
 from r2b._solve.oracle import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.blocks import LevelSystem, products
+from r2b._solve.solvers.driver import State
 
 Floats = NDArray[np.float64]
 
@@ -119,38 +120,32 @@ _FAR = 0.01  # of the residual: where steps on a sample go beyond what the sampl
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
-@dataclass(frozen=True, eq=False)
-class NewtonState:
-    """Where the iteration stands.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NewtonState(State):
+    """Where the iteration stands; the residual is the largest entry of E, in units of group means.
+
+    It is stalled where no step was accepted, not even the safe one: the residual is then at the rounding level of the problem.
 
     Attributes
     ----------
-    prices : ndarray of shape (n_groups, n_classes)
-    residual : float
-        The largest entry of E, in units of group means.
     means, gap : ndarray of shape (n_groups, n_classes)
         Group means of the responses, and E.
     target : Projected
         The projection, with the face that it landed on.
     merit : float
         The forward-backward envelope.
-    curvature : Curvature or None
-        None until a step is taken from here.
     damping : float
         Added to the curvature, in units of 1 / lam.
-    stalled : bool
-        No step was accepted, not even the safe one: the residual is at the rounding level of this problem.
+    curvature : Curvature or None
+        None until a step is taken from here.
     """
 
-    prices: Floats
-    residual: float
     means: Floats
     gap: Floats
     target: Projected
     merit: float
-    curvature: Curvature | None
     damping: float = 1e-3
-    stalled: bool = False
+    curvature: Curvature | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +278,7 @@ class Newton:
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
         merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, means, gap, target, merit, None, damping)
+        return NewtonState(prices=prices, residual=residual, means=means, gap=gap, target=target, merit=merit, damping=damping)
 
     def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
         if self.parity.simple and not isinstance(oracle, GroupOracle):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._solve.oracle.memory import ClassOracle, Supports
+from r2b._solve.solvers.driver import State
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -36,16 +37,13 @@ _FACTOR = 0.7  # from one lam on the path to the next, at first
 _SLOWER, _FASTER, _WIDEST, _STUCK = 0.4, 1.5, 0.5, 1.0 - 1e-6  # powers and limits of the factor between neighbours on the path
 
 
-@dataclass(frozen=True, eq=False)
-class ThresholdState:
-    """Where the iteration stands.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ThresholdState(State):
+    """Where the iteration stands; the residual is as Newton's, for the problem asked for.
 
     Attributes
     ----------
-    prices : ndarray of shape (n_groups, n_classes)
-    residual : float
-        As Newton's, for the problem asked for.
-    level : ndarray of the same shape
+    level : ndarray of the shape of the prices
         Threshold of the row of each class.
     lam : float
         Of the problem on the path that is being solved.
@@ -60,11 +58,8 @@ class ThresholdState:
         Of the problem on the path.
     taken, best : int, float
         Steps since the last gain, and the smallest residual so far.
-    stalled : bool
     """
 
-    prices: Floats
-    residual: float
     level: Floats
     lam: float
     home: tuple[Floats, float]
@@ -74,7 +69,6 @@ class ThresholdState:
     dual: float
     taken: int = 0
     best: float = np.inf
-    stalled: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +129,17 @@ class Thresholds:
         level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
         residual = seen.residual if begin == self.lam else self._look(prices, self.lam).residual
         levels = np.full(prices.shape[1], np.nan)
-        return ThresholdState(prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual)
+        return ThresholdState(
+            prices=prices,
+            residual=residual,
+            level=level,
+            lam=begin,
+            home=(level, begin),
+            factor=_FACTOR,
+            damping=_LEAST,
+            levels=levels,
+            dual=seen.dual,
+        )
 
     def step(self, state: ThresholdState) -> ThresholdState:
         """One accepted step on the thresholds, and on along the path where its problem is solved."""
