@@ -35,7 +35,7 @@ def rows_of(rng, n, n_classes, n_groups=3, dtype=np.float64, sharp=1.0):
 def walked(kernel, labels, groups, weight, prices, lam, levels=None, curved=False):
     n_groups, n_classes = prices.shape
     out = [np.zeros(prices.shape), np.zeros(1), np.zeros((n_groups, n_classes, n_classes) if curved else (0, 0, 0))]
-    kernel.walk(labels, groups, weight, prices, lam, np.zeros(len(labels)) if levels is None else levels, *out)
+    kernel.walk(labels, groups, weight, prices, lam, np.zeros(len(labels)) if levels is None else levels, out)
     return out
 
 
@@ -67,8 +67,8 @@ def test_the_proof_is_that_of_the_answers(compiled, n_classes, weighted, lam):
     seen = []
     for kernel in (compiled, plain):
         apart, at_once = [np.zeros(prices.shape), np.zeros(6)], [np.zeros(prices.shape), np.zeros(6)]
-        kernel.inspect(labels, groups, own, prices, lam, answers, *apart)
-        kernel.prove(labels, groups, own, prices, lam, np.zeros(203), *at_once)
+        kernel.inspect(labels, groups, own, prices, lam, answers, apart)
+        kernel.prove(labels, groups, own, prices, lam, np.zeros(203), at_once)
         seen += [apart, at_once]
     for other in seen[1:]:
         same(seen[0], other, size=203)
@@ -90,7 +90,7 @@ def test_nothing_beyond_the_rows_is_used_or_written(compiled, n_classes, n):
         mine = walked(plain, labels, groups, weight, prices, 1.0, curved=curved)
         same(mine, walked(compiled, table[inside], groups, weight, prices, 1.0, curved=curved), size=n)
     sums, totals = np.zeros(prices.shape), np.zeros(6)
-    compiled.prove(table[inside], groups, weight, prices, 1.0, np.zeros(n), sums, totals)
+    compiled.prove(table[inside], groups, weight, prices, 1.0, np.zeros(n), [sums, totals])
     assert np.isfinite(sums).all() and np.isfinite(totals).all()
 
 
@@ -110,8 +110,8 @@ def test_rows_that_are_not_one_after_the_other_are_walked(compiled, layout):
     compiled.answer(other, groups, prices, 1.0, np.zeros(900), into)
     assert np.abs(out - into).max() < 1e-15
     seen = [[np.zeros(prices.shape), np.zeros(6)] for _ in range(2)]
-    compiled.inspect(labels, groups, weight, prices, 1.0, out, *seen[0])
-    compiled.inspect(other, groups, weight, prices, 1.0, into, *seen[1])
+    compiled.inspect(labels, groups, weight, prices, 1.0, out, seen[0])
+    compiled.inspect(other, groups, weight, prices, 1.0, into, seen[1])
     same(*seen, size=900)
 
 

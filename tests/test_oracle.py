@@ -170,7 +170,7 @@ def test_thresholds_are_found_from_any_start(compiled, guess):
     labels, groups, weight, prices = block(rng, 75, 9)
     levels = rng.normal(0, 1, 75) if guess == "last" else np.full(75, guess)
     sums, totals = np.zeros((3, 9)), np.zeros(1)
-    compiled.walk(labels, groups, weight, prices, 0.3, levels, sums, totals, np.zeros((0, 0, 0)))
+    compiled.walk(labels, groups, weight, prices, 0.3, levels, [sums, totals, np.zeros((0, 0, 0))])
     out = np.empty((75, 9))
     compiled.answer(labels, groups, prices, 0.3, levels.copy(), out)
     assert np.abs(out - plain.respond(labels, groups, prices, 0.3)).max() < 1e-13

@@ -17,7 +17,8 @@ from r2b._data.merge import merge
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.driver import Stage, run
-from r2b._solve.solvers.interior import Interior, SmallInterior, is_small
+from r2b._solve.solvers.interior import Interior, SmallInterior
+from r2b._solve.solvers.plan import is_small
 
 
 def test_rounding_of_large_prices_proves_nothing_impossible():

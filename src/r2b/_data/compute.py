@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
-def compiled(function: Function, *, reorder_sums: bool = False) -> Function:
+def compiled(function: Function, *, reorder_sums: bool = False, parts: Sequence[Callable[..., Any]] = ()) -> Function:
     """Compile a function that uses arrays and loops only; it releases the interpreter lock while it runs.
 
     Parameters
@@ -31,6 +31,8 @@ def compiled(function: Function, *, reorder_sums: bool = False) -> Function:
     function : callable
     reorder_sums : bool
         Let the compiler reorder floating-point sums. The result is still the same in every run.
+    parts : sequence of callable
+        Plain functions that it calls: they are compiled with it, and stay as they are for whoever calls them interpreted.
 
     Raises
     ------
@@ -38,7 +40,10 @@ def compiled(function: Function, *, reorder_sums: bool = False) -> Function:
         numba is not installed.
     """
     import numba  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from numba.extending import register_jitable
 
+    for part in parts:
+        register_jitable(part)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _REORDER if reorder_sums else False}
     try:
         result: Function = numba.njit(cache=True, **options)(function)

@@ -56,8 +56,7 @@ class _Builder:
         if isinstance(self.labels, Rows):
             return self.labels.mean(part)
         covered = self.cell_share * part
-        mean: Floats = covered @ self.labels / covered.sum()
-        return mean
+        return np.asarray(covered @ self.labels / covered.sum())
 
     def strata(self) -> tuple[Stratum, ...]:
         """Give the strata of the control features, those of a missing value among them."""

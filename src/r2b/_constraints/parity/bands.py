@@ -124,8 +124,7 @@ class RangeBound(Bound):
         above, below = means > middle + eps, means < middle
         cut = weight @ (above | below)
         total = weight @ np.where(above, means - eps, np.where(below, means, 0.0))
-        level: Floats = np.divide(total, cut, out=middle, where=cut > 0)
-        return level
+        return np.asarray(np.divide(total, cut, out=middle, where=cut > 0))
 
 
 def _middle_of_few(means: Floats, weight: Floats, eps: Floats) -> Floats:
@@ -138,8 +137,7 @@ def _middle_of_few(means: Floats, weight: Floats, eps: Floats) -> Floats:
     # Where nothing is cut the balance is 0 from the first kink on.
     left = np.maximum(np.where(balance > 0, kinks, -np.inf).max(axis=0), lowest)
     right = np.where((balance > 0) | (kinks <= left), np.inf, kinks).min(axis=0)
-    middle: Floats = 0.5 * (left + np.where(np.isfinite(right), right, left))
-    return middle
+    return np.asarray(0.5 * (left + np.where(np.isfinite(right), right, left)))
 
 
 def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
@@ -158,8 +156,7 @@ def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
 def _within_piece(kinks: Floats, closing: NDArray[np.intp]) -> Floats:
     """Give the middle of the piece of each class that ends at this one of its sorted kinks."""
     closing, columns = np.clip(closing, 1, len(kinks) - 1), np.arange(kinks.shape[1])
-    middle: Floats = 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])
-    return middle
+    return np.asarray(0.5 * (kinks[closing - 1, columns] + kinks[closing, columns]))
 
 
 def _balanced(prices: Floats, weight: Floats, epsilon: Floats) -> Floats:

@@ -145,8 +145,7 @@ class Parity:
         """Means of groups from means of cells."""
         if self.design is None:
             return cell_means
-        means: Floats = self.design.T @ (self.cell_share[:, None] * cell_means) / self.share[:, None]
-        return means
+        return np.asarray(self.design.T @ (self.cell_share[:, None] * cell_means) / self.share[:, None])
 
     def project(self, means: Floats) -> Projected:
         """Project each family's means onto what it allows."""

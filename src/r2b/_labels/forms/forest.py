@@ -36,24 +36,17 @@ def settle(
     uniforms: Vector,
     capped: bool,
     n_classes: int,
-    parent: Vector,
-    value: Vector,
-    degree: Vector,
-    owner: Vector,
-    size: Vector,
-    free: Vector,
-    n_free: Vector,
-    cycle: Vector,
-    hit_owner: Vector,
-    hit_class: Vector,
+    forest: tuple[Vector, ...],
+    full: tuple[Vector, Vector],
 ) -> int:
-    """Add rows to the forest, entry by entry, and return how many entries became full (listed in ``hit_owner``, ``hit_class``).
+    """Add rows to the forest, entry by entry, and return how many entries became full (their owners and classes are listed in ``full``).
 
     Plain loops over vectors, so that it runs interpreted and compiled alike. Nodes are the classes 0..L-1, then the slots of undecided
     rows; ``value[node]`` is the entry on the edge from ``node`` to ``parent[node]`` (-1 at a root). ``degree[slot]`` counts the unsettled
     entries of a row, those not yet added included. Without ``capped`` an entry can only settle at 0: a row of one class fills its last
     entry by itself. With ``capped`` entries also settle at 1, and rows may hold more than one full entry.
     """
+    parent, value, degree, owner, size, free, n_free, cycle = forest
     hits = 0
     for i in range(len(owners)):
         n_free[0] -= 1
@@ -67,25 +60,14 @@ def settle(
             if degree[slot] == 1:
                 # The other entries settled together. As the row has a whole sum, this one is whole but for rounding errors.
                 if masses[e] + masses[e] > size[slot]:
-                    hit_owner[hits] = owner[slot]
-                    hit_class[hits] = classes[e]
+                    full[0][hits] = owner[slot]
+                    full[1][hits] = classes[e]
                     hits += 1
                 degree[slot] = 0
                 free[n_free[0]] = slot
                 n_free[0] += 1
                 break
-            # Make the row the root of its tree by turning the edges above it.
-            below = -1
-            carried = 0.0
-            node = row
-            while node >= 0:
-                above = parent[node]
-                next_carried = value[node]
-                parent[node] = below
-                value[node] = carried
-                below = node
-                carried = next_carried
-                node = above
+            _make_root(row, parent, value)
             length = 0
             node = classes[e]
             while node >= 0:
@@ -94,60 +76,86 @@ def settle(
                 node = parent[node]
             parent[row] = classes[e]
             value[row] = masses[e]
-            if cycle[length - 1] != row:
-                continue  # Two trees became one.
-            # cycle = class, row, class, row, ..., row: the edges of each pair (class, row) are two entries of that row.
-            up = np.inf
-            down = np.inf
-            for j in range(0, length, 2):
-                a = value[cycle[j]]
-                b = value[cycle[j + 1]]
-                if a < up:
-                    up = a
-                if b < down:
-                    down = b
-                if capped:
-                    if 1.0 - b < up:
-                        up = 1.0 - b
-                    if 1.0 - a < down:
-                        down = 1.0 - a
-            # up with probability down / (up + down), else down: no change on average.
-            step = up if uniforms[e] * (up + down) < down else -down
-            for j in range(0, length, 2):
-                k = cycle[j]
-                r = cycle[j + 1]
-                slot_r = r - n_classes
-                # Exactly 0 or 1 where the step is the distance to 0 or 1, in floating point too: x - x, and x + (1 - x) for x in [0, 1].
-                a = value[k] - step
-                b = value[r] + step
-                value[k] = a
-                value[r] = b
-                a_done = a <= 0.0 or (capped and a >= 1.0)
-                b_done = b <= 0.0 or (capped and b >= 1.0)
-                if a_done:
-                    degree[slot_r] -= 1
-                if b_done:
-                    degree[slot_r] -= 1
-                if degree[slot_r] == 1 and a_done != b_done:
-                    # The last entry of a row of whole sum is whole but for rounding errors.
-                    a_done = True
-                    b_done = True
-                    degree[slot_r] = 0
-                if a_done:
-                    if a + a > size[slot_r]:
-                        hit_owner[hits] = owner[slot_r]
-                        hit_class[hits] = k
-                        hits += 1
-                    parent[k] = -1
-                if b_done:
-                    if b + b > size[slot_r]:
-                        hit_owner[hits] = owner[slot_r]
-                        hit_class[hits] = parent[r]
-                        hits += 1
-                    parent[r] = -1
-                if degree[slot_r] == 0:
-                    free[n_free[0]] = slot_r
-                    n_free[0] += 1
+            # Else two trees became one.
+            if cycle[length - 1] == row:
+                hits = _move_around(length, uniforms[e], capped, n_classes, forest, full, hits)
+    return hits
+
+
+def _make_root(row: int, parent: Vector, value: Vector) -> None:
+    """Make a row the root of its tree by turning the edges above it."""
+    below = -1
+    carried = 0.0
+    node = row
+    while node >= 0:
+        above = parent[node]
+        next_carried = value[node]
+        parent[node] = below
+        value[node] = carried
+        below = node
+        carried = next_carried
+        node = above
+
+
+def _move_around(
+    length: int, uniform: float, capped: bool, n_classes: int, forest: tuple[Vector, ...], full: tuple[Vector, Vector], hits: int
+) -> int:
+    """Move mass around a cycle until an entry settles, and return how many entries are full then.
+
+    The cycle is class, row, class, row, ..., row: the edges of each pair (class, row) are two entries of that row.
+    """
+    parent, value, degree, owner, size, free, n_free, cycle = forest
+    up = np.inf
+    down = np.inf
+    for j in range(0, length, 2):
+        a = value[cycle[j]]
+        b = value[cycle[j + 1]]
+        if a < up:
+            up = a
+        if b < down:
+            down = b
+        if capped:
+            if 1.0 - b < up:
+                up = 1.0 - b
+            if 1.0 - a < down:
+                down = 1.0 - a
+    # up with probability down / (up + down), else down: no change on average.
+    step = up if uniform * (up + down) < down else -down
+    for j in range(0, length, 2):
+        k = cycle[j]
+        r = cycle[j + 1]
+        slot = r - n_classes
+        # Exactly 0 or 1 where the step is the distance to 0 or 1, in floating point too: x - x, and x + (1 - x) for x in [0, 1].
+        a = value[k] - step
+        b = value[r] + step
+        value[k] = a
+        value[r] = b
+        a_done = a <= 0.0 or (capped and a >= 1.0)
+        b_done = b <= 0.0 or (capped and b >= 1.0)
+        if a_done:
+            degree[slot] -= 1
+        if b_done:
+            degree[slot] -= 1
+        if degree[slot] == 1 and a_done != b_done:
+            # The last entry of a row of whole sum is whole but for rounding errors.
+            a_done = True
+            b_done = True
+            degree[slot] = 0
+        if a_done:
+            if a + a > size[slot]:
+                full[0][hits] = owner[slot]
+                full[1][hits] = k
+                hits += 1
+            parent[k] = -1
+        if b_done:
+            if b + b > size[slot]:
+                full[0][hits] = owner[slot]
+                full[1][hits] = parent[r]
+                hits += 1
+            parent[r] = -1
+        if degree[slot] == 0:
+            free[n_free[0]] = slot
+            n_free[0] += 1
     return hits
 
 
@@ -155,7 +163,7 @@ def settle(
 def compiled_settle() -> Callable[..., int] | None:
     """:func:`settle` compiled, or None where numba cannot be imported."""
     try:
-        return compiled(settle)
+        return compiled(settle, parts=(_make_root, _move_around))
     except ImportError:
         return None
 
@@ -224,10 +232,10 @@ class Forest:
         strictly between 0 and full) of ``classes`` and ``masses``.
         """
         room = len(masses) + len(self._parent)
-        hit_owner, hit_class = (self._vector(np.zeros(room, np.int64)) for _ in range(2))
+        full = (self._vector(np.zeros(room, np.int64)), self._vector(np.zeros(room, np.int64)))
         given = [self._vector(array) for array in (start, classes, masses, owners, sizes, uniforms)]
-        hits = self._kernel(*given, self.capped, self.n_classes, *self._state, hit_owner, hit_class)
-        return np.array(hit_owner[:hits], np.int64), np.array(hit_class[:hits], np.int64)
+        hits = self._kernel(*given, self.capped, self.n_classes, self._state, full)
+        return np.array(full[0][:hits], np.int64), np.array(full[1][:hits], np.int64)
 
     def undecided(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Owner, class and mass of the entries that have not settled."""

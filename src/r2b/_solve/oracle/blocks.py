@@ -16,8 +16,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.compute import parts_of
-from r2b._data.merge import Rows
 from r2b._solve.oracle import plain
 from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection
 from r2b.errors import MissingExtraError
@@ -127,7 +125,7 @@ class Walk:
         curved = (n_groups, n_classes, n_classes) if self.curvature else (0, 0, 0)
         out = [np.zeros((n_groups, n_classes)), np.zeros(1), np.zeros(curved)]
         kernel = choose_kernel(self.kernel, block.labels.size)
-        kernel.walk(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, *out)
+        kernel.walk(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
         return out
 
 
@@ -146,14 +144,14 @@ class Inspect:
         apart = np.zeros(2)
         kernel = choose_kernel(self.kernel, block.labels.size)
         if block.truth is None and block.answers is None and not self.unchanged:
-            kernel.prove(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, *out)
+            kernel.prove(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
             return [out[0], out[1][:5].copy(), out[1][5:].copy()]
         for part, x in self._answers(block, kernel):
             cells, weight = block.cells[part], block.weight[part]
-            kernel.inspect(block.labels[part], cells, weight, self.prices, self.lam, x, *out)
+            kernel.inspect(block.labels[part], cells, weight, self.prices, self.lam, x, out)
             if block.truth is not None:
                 seen = np.zeros(6)
-                kernel.inspect(block.truth[part], cells, weight, self.prices, 0.0, x, np.zeros(self.prices.shape), seen)
+                kernel.inspect(block.truth[part], cells, weight, self.prices, 0.0, x, [np.zeros(self.prices.shape), seen])
                 apart += seen[3:5]
         sums, totals = out
         if block.truth is not None:
@@ -244,7 +242,7 @@ class BlockOracle:
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         assert answers is None, "answers row by row belong to rows in memory"
-        return inspection(self.blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
+        return evidence(self.blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of rows by pairs of columns of the design."""
@@ -259,28 +257,13 @@ class BlockOracle:
     @cached_property
     def _label_means(self) -> Floats:
         sums, _ = added(self.blocks.run(LabelSums(len(self._cell_weight), self.kernel_choice)))
-        means: Floats = sums / self._cell_weight
-        return means
+        return np.asarray(sums / self._cell_weight)
 
 
-def inspection(results: Iterable[Sums], divisor: Floats, total_weight: float) -> Inspection:
+def evidence(results: Iterable[Sums], divisor: Floats, total_weight: float) -> Inspection:
     """Add up what :class:`Inspect` gives, and divide the sums of groups or cells by the divisor."""
     sums, totals, worst = added(results, largest=True)
     return Inspection(sums / divisor, *[*(totals / total_weight).tolist(), float(worst[0])])
-
-
-def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Array]]:
-    """Give the rows of a lane in parts with their labels; those of classes are made for the part and gone after it."""
-    if rows.matrix is not None:
-        yield from ((part, rows.matrix[part]) for part in parts_of(lane.stop, size, lane.start))
-        return
-    assert rows.classes is not None
-    room, place = np.zeros((min(size, lane.stop - lane.start), rows.n_classes)), np.arange(size)
-    for part in parts_of(lane.stop, size, lane.start):
-        at = place[: part.stop - part.start], rows.classes[part]
-        room[at] = 1.0
-        yield part, room[: len(at[0])]
-        room[at] = 0.0
 
 
 def added(results: Iterable[Sums], *, largest: bool = False) -> Sums:

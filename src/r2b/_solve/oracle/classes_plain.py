@@ -110,8 +110,7 @@ def _means(v: Floats, size: Whole, level: Floats, weight: Floats, above: Floats,
     reach = np.cumsum(taken[::-1])[::-1]
     begun[:-1] += (v[:-1] - v[1:]) * reach[1:]
     received = np.cumsum(begun[::-1])[::-1]
-    means: Floats = (received + weight * above) / lam
-    return means
+    return np.asarray((received + weight * above) / lam)
 
 
 def supports(worth: Floats, order: Whole, level: Floats, lam: float) -> tuple[Whole, Floats, Floats]:
@@ -159,8 +158,7 @@ def spread(amount: Floats, order: Whole, size: Whole, own: Floats, weight: Float
 
 def _averages(ranked: Floats, size: Whole, own: Floats) -> Floats:
     total = np.concatenate([np.zeros((len(ranked), 1)), np.cumsum(ranked, axis=1)], axis=1)
-    mean: Floats = (np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0)
-    return mean
+    return np.asarray((np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0))
 
 
 def _from_below(size: Whole, amount: Floats) -> Floats:
@@ -168,8 +166,7 @@ def _from_below(size: Whole, amount: Floats) -> Floats:
     n_cells, n_classes = size.shape
     place = size + (n_classes + 1) * np.arange(n_cells)[:, None]
     by_size = np.bincount(place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1)).reshape(n_cells, -1)
-    total: Floats = np.cumsum(by_size[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1]
-    return total
+    return np.asarray(np.cumsum(by_size[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1])
 
 
 def _by_class(ranked: Floats, order: Whole) -> Floats:
@@ -207,16 +204,14 @@ class Received:
         """Give its value."""
         place = np.searchsorted(self.kinks, worth, side="left")
         before = np.maximum(place - 1, 0)
-        amount: Floats = np.where(place > 0, self.amount[before] + (worth - self.kinks[before]) * self.slope[place], 0.0)
-        return amount
+        return np.asarray(np.where(place > 0, self.amount[before] + (worth - self.kinks[before]) * self.slope[place], 0.0))
 
     def inverse(self, amount: Floats) -> Floats:
         """Give the lowest worth at which it has these values, all above 0."""
         place = np.searchsorted(self.amount, amount, side="left")
         before = np.maximum(place - 1, 0)
         steep = np.where(place > 0, self.slope[place], 1.0)
-        worth: Floats = self.kinks[before] + np.where(place > 0, (amount - self.amount[before]) / steep, 0.0)
-        return worth
+        return np.asarray(self.kinks[before] + np.where(place > 0, (amount - self.amount[before]) / steep, 0.0))
 
     def inverse_with(self, amount: Floats, extra: Floats) -> Floats:
         """Give the worth v at which its value and ``extra * v`` add up to these amounts."""
@@ -228,8 +223,7 @@ class Received:
         before = np.maximum(low - 1, 0)
         past = low > 0
         rest = amount - np.where(past, self.amount[before] - self.kinks[before] * self.slope[low], 0.0)
-        worth: Floats = rest / (np.where(past, self.slope[low], 0.0) + extra)
-        return worth
+        return np.asarray(rest / (np.where(past, self.slope[low], 0.0) + extra))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ registers and are slower in nearly every case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,14 +159,6 @@ def _in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
     return space[skipped : skipped + n_rows * room].reshape(n_rows, room)
 
 
-def _shifts(prices: Array) -> tuple[Array, Array]:
-    """Give prices in chunks, infinite where there is no class, and a table of zeros of the same shape."""
-    n_groups, n_classes = prices.shape
-    shifts = _in_chunks(n_groups, n_classes, np.inf)
-    shifts[:, :n_classes] = prices
-    return shifts, _in_chunks(n_groups, n_classes)
-
-
 def _fixed(array: Array) -> Array:
     """See an array as read-only, so that a kernel is compiled once for those that are and those that are not."""
     view = array.view()
@@ -191,25 +183,25 @@ def _pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
         yield part, [np.append(matrix[part].ravel(), np.zeros(spare, matrix.dtype)) for matrix in matrices], True
 
 
-def walk(
-    labels: Array,
-    groups: Array,
-    weight: Array,
-    prices: Array,
-    lam: float,
-    levels: Array,
-    sums: Array,
-    totals: Array,
-    curvature: Array,
-) -> None:
+def _rows(prices: Array, groups: Array, levels: Array, *matrices: Array) -> Iterator[tuple[slice, Any, list[Array], bool]]:
+    """Give pieces of the rows as the loops take them, the first matrix being the labels; the others flat, and whether these are copies."""
+    n_groups, n_classes = prices.shape
+    shifts = _in_chunks(n_groups, n_classes, np.inf)  # infinite where there is no class
+    shifts[:, :n_classes] = prices
+    for part, (labels, *others), copied in _pieces(*matrices):
+        rows = (_fixed(labels), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+        yield part, rows, others, copied
+
+
+def walk(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
     """Add responses, values and curvature, as :func:`r2b._solve.oracle.plain.walk`."""
-    (shifts, added), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat,), _ in _pieces(labels):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+    sums, totals, curvature = out
+    added = _in_chunks(*prices.shape)
+    for part, rows, _, _ in _rows(prices, groups, levels, labels):
         _walk(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
         if curvature.size:
             _add_curvature(rows, _fixed(weight[part]), float(lam), curvature)
-    sums += added[:, :n_classes]
+    sums += added[:, : prices.shape[1]]
 
 
 def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: Array) -> None:
@@ -235,30 +227,26 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
 
 def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Array, out: Array) -> None:
     """Write the response of each row into ``out``."""
-    (shifts, _), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat, into), copied in _pieces(labels, out):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+    for part, rows, (into,), copied in _rows(prices, groups, levels, labels, out):
         _answer(rows, len(rows[2]), float(lam), into)
         if copied:
-            out[part] = into[: len(rows[2]) * n_classes].reshape(-1, n_classes)
+            out[part] = into[: len(rows[2]) * rows[1]].reshape(-1, rows[1])
 
 
-def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, sums: Array, totals: Array) -> None:
+def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, out: Sequence[Array]) -> None:
     """Add the evidence about ``answers``, as :func:`r2b._solve.oracle.plain.inspect`."""
-    (shifts, added), n_classes, none = _shifts(prices), prices.shape[1], np.empty(0)
-    for part, (flat, given), _ in _pieces(labels, answers):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], none)
-        _inspect(rows, 0, len(rows[2]), _fixed(weight[part]), float(lam), given, added.reshape(-1), totals)
-    sums += added[:, :n_classes]
+    added = _in_chunks(*prices.shape)
+    for part, rows, (given,), _ in _rows(prices, groups, np.empty(0), labels, answers):
+        _inspect(rows, 0, len(rows[2]), _fixed(weight[part]), float(lam), given, added.reshape(-1), out[1])
+    out[0][...] += added[:, : prices.shape[1]]
 
 
-def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, sums: Array, totals: Array) -> None:
+def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect` tile by tile."""
-    (shifts, added), n_classes = _shifts(prices), prices.shape[1]
-    for part, (flat,), _ in _pieces(labels):
-        rows = (_fixed(flat), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
-        _prove(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
-    sums += added[:, :n_classes]
+    added = _in_chunks(*prices.shape)
+    for part, rows, _, _ in _rows(prices, groups, levels, labels):
+        _prove(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), out[1])
+    out[0][...] += added[:, : prices.shape[1]]
 
 
 @compiled_kernel

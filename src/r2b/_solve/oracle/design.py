@@ -18,7 +18,8 @@ from r2b._constraints.parity import Parity
 from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import plain
-from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, inspection, label_blocks
+from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
+from r2b._solve.oracle.memory import label_blocks
 from r2b._solve.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
 
@@ -126,7 +127,7 @@ class DesignOracle(GroupOracle):
             design, answers = self.design[part], room[: len(labels)]
             answers[...] = 0.0
             cells, weight, levels = self._cells[: len(labels)], self._weight[part], self._levels[part]
-            self.kernel.walk(labels, cells, weight, design @ prices, lam, levels, answers, totals, _NO_CURVATURE)
+            self.kernel.walk(labels, cells, weight, design @ prices, lam, levels, (answers, totals, _NO_CURVATURE))
             sums += design.T @ answers
         return [sums, totals]
 
@@ -134,7 +135,7 @@ class DesignOracle(GroupOracle):
         """Recompute the evidence from the data and the labels that go out at these prices of groups."""
         with one_blas_thread():
             seen = self._each_lane(lambda lane: added(self._inspect(lane, prices, lam, unchanged, answers), largest=True))
-            return inspection(seen, self._divisor, self.total_weight)
+            return evidence(seen, self._divisor, self.total_weight)
 
     def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Floats | None) -> Iterator[Sums]:
         for part, labels in label_blocks(self.rows, lane, self._size):
@@ -168,7 +169,8 @@ class DesignOracle(GroupOracle):
     @cached_property
     def _label_means(self) -> Floats:
         if self.rows.classes is not None:
-            counted = [np.bincount(self.rows.classes, self._weighted(g), minlength=self.rows.n_classes) for g in range(len(self.share))]
+            columns = self._weigh(slice(None)).T
+            counted = [np.bincount(self.rows.classes, column, minlength=self.rows.n_classes) for column in columns]
             return np.stack(counted).astype(np.float64) / self._divisor
 
         def add(lane: slice) -> Sums:
@@ -177,12 +179,7 @@ class DesignOracle(GroupOracle):
 
         with one_blas_thread():
             (sums,) = added(self._each_lane(add))
-        means: Floats = sums / self._divisor
-        return means
-
-    def _weighted(self, group: int) -> Floats:
-        column = self.design[:, group]
-        return column * self._weight if len(self._weight) else column
+        return np.asarray(sums / self._divisor)
 
     def _weigh(self, part: slice) -> Floats:
         design = self.design[part]

@@ -17,18 +17,7 @@ from numpy.typing import NDArray
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, plain
-from r2b._solve.oracle.blocks import (
-    Block,
-    BlockOracle,
-    BlockTask,
-    Inspect,
-    KernelChoice,
-    Sums,
-    added,
-    choose_kernel,
-    inspection,
-    label_blocks,
-)
+from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
 from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
 
@@ -107,7 +96,7 @@ class MemoryOracle(BlockOracle):
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         blocks = self.blocks if answers is None else self.blocks.with_answers(answers)
-        return inspection(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
+        return evidence(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
 
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
@@ -153,23 +142,19 @@ class Supports:
 
     @cached_property
     def _reach(self) -> Floats:
-        reach: Floats = self.kernel.reached(self.size, self.weight)
-        return reach
+        return np.asarray(self.kernel.reached(self.size, self.weight))
 
     def product(self, d: Floats) -> Floats:
         """Multiply the curvature of each cell, minus the derivative of its means by its shifts, by a vector."""
-        changed: Floats = self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach) / self.lam
-        return changed
+        return np.asarray(self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach) / self.lam)
 
     def averages(self, d: Floats) -> Floats:
         """Give the mean of d over the support of the row of each class."""
-        means: Floats = self.kernel.averages(d, self.order, self.size, self.own)
-        return means
+        return np.asarray(self.kernel.averages(d, self.order, self.size, self.own))
 
     def spread(self, amount: Floats) -> Floats:
         """Share an amount for the row of each class, times its weight, evenly over its support."""
-        received: Floats = self.kernel.spread(amount, self.order, self.size, self.own, self.weight)
-        return received
+        return np.asarray(self.kernel.spread(amount, self.order, self.size, self.own, self.weight))
 
     @cached_property
     def counts(self) -> Floats:
@@ -295,7 +280,7 @@ class ClassOracle:
         n_rows = len(self.rows.groups)
         lanes = parts_of(n_rows, -(-n_rows // _LANES))
         results = in_order(lambda lane: added(self._inspect(task, lane, level, answers), largest=True), lanes, self.threads)
-        return inspection(results, self._divisor, self.total_weight)
+        return evidence(results, self._divisor, self.total_weight)
 
     def _inspect(self, task: Inspect, lane: slice, level: Floats, answers: Floats | None) -> Iterator[Sums]:
         rows, weight = self.rows, self.rows.weight
@@ -304,6 +289,20 @@ class ClassOracle:
             cells, own = rows.groups[part], None if answers is None else answers[part]
             # The compiled kernel starts from these thresholds and checks them against every entry.
             yield task(Block(labels, cells, weight[part], answers=own, levels=level[cells, rows.classes[part]]))
+
+
+def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Array]]:
+    """Give the rows of a lane in parts with their labels; those of classes are made for the part and gone after it."""
+    if rows.matrix is not None:
+        yield from ((part, rows.matrix[part]) for part in parts_of(lane.stop, size, lane.start))
+        return
+    assert rows.classes is not None
+    room, place = np.zeros((min(size, lane.stop - lane.start), rows.n_classes)), np.arange(size)
+    for part in parts_of(lane.stop, size, lane.start):
+        at = place[: part.stop - part.start], rows.classes[part]
+        room[at] = 1.0
+        yield part, room[: len(at[0])]
+        room[at] = 0.0
 
 
 def oracle_of(

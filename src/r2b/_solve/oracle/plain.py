@@ -6,6 +6,7 @@ in cache and the label matrix is never copied.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,7 @@ def thresholds(rows: Floats) -> Floats:
     levels -= 1.0
     levels /= np.arange(1, rows.shape[1] + 1)
     support = np.count_nonzero(falling > levels, axis=1)  # the largest entry is always above
-    answer: Floats = top + levels[np.arange(len(rows)), support - 1]
-    return answer
+    return np.asarray(top + levels[np.arange(len(rows)), support - 1])
 
 
 def project(rows: Floats) -> Floats:
@@ -71,18 +71,12 @@ def respond(labels: Array, groups: Array, prices: Floats, lam: float) -> Floats:
     return project(shifted)
 
 
-def walk(
-    labels: Array,
-    groups: Array,
-    weight: Floats,
-    prices: Floats,
-    lam: float,
-    levels: Floats,
-    sums: Floats,
-    totals: Floats,
-    curvature: Floats,
-) -> None:
-    """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty)."""
+def walk(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+    """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty).
+
+    ``out`` is the three of them.
+    """
+    sums, totals, curvature = out
     for part in _blocks(labels):
         mine = groups[part]
         shifted = labels[part] - prices[mine]
@@ -131,17 +125,9 @@ def answer(labels: Array, groups: Array, prices: Floats, lam: float, levels: Flo
         out[part] = respond(labels[part], groups[part], prices, lam)
 
 
-def inspect(
-    labels: Array,
-    groups: Array,
-    weight: Floats,
-    prices: Floats,
-    lam: float,
-    answers: Array,
-    sums: Floats,
-    totals: Floats,
-) -> None:
+def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, out: Sequence[Array]) -> None:
     """Add the evidence about ``answers``: group sums, and slack, |x|^2, <x, y>, |x - y|^2, |x - y|_1 / 2; the worst row into totals[5]."""
+    sums, totals = out
     for part in _blocks(labels):
         x = answers[part].astype(np.float64, copy=False)
         y = labels[part].astype(np.float64, copy=False)
@@ -157,11 +143,11 @@ def inspect(
         _add_by_group(sums, groups[part], x * own[:, None])
 
 
-def prove(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, levels: Floats, sums: Floats, totals: Floats) -> None:
+def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect`, block by block."""
     for part in _blocks(labels):
         x = respond(labels[part], groups[part], prices, lam)
-        inspect(labels[part], groups[part], weight[part], prices, lam, x, sums, totals)
+        inspect(labels[part], groups[part], weight[part], prices, lam, x, out)
 
 
 def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None:

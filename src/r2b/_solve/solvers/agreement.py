@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
+from r2b._constraints.parity import proves_infeasible, surely_feasible
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
+from r2b._solve.solvers.systems import layout_of
 from r2b.errors import MissingExtraError
 
 Floats = NDArray[np.float64]
@@ -92,35 +93,42 @@ class _Programme:
         weight = weight / weight.sum()
         self.worth = (weight[:, None] * rows.labels).ravel()
         self.limit = {} if time_limit is None else {"time_limit": time_limit}
-        self.sides = sides = _sides(self.parity, self.n_classes)
+        sides = layout_of(self.parity)
+        # Shares add up to 1: where a family is closed in all classes, the last follows from the others. Said twice, rounding contradicts.
+        implied = sides.equal.all(axis=1, keepdims=True) & (np.arange(self.n_classes) == self.n_classes - 1)
+        self.open, self.equal = np.flatnonzero(sides.band), np.flatnonzero(sides.equal & ~implied)
+        self.level = (sides.family[:, None] * self.n_classes + np.arange(self.n_classes)).ravel()
         self.n_levels = len(self.parity.members) * self.n_classes
         part = (self.parity.matrix[rows.groups] * weight[:, None]).T / self.parity.share[:, None]
         means = sparse.kron(sparse.csr_array(self.scale * part), sparse.eye_array(self.n_classes), format="csr")
-        self.upper = sparse.hstack([means, -self._moving(sides.high_slope)], format="csr")
-        self.lower = sparse.hstack([-means, self._moving(sides.low_slope)], format="csr")
+        self.upper = sparse.hstack([means, -self._moving(sides.high_slope.ravel())], format="csr")
+        self.lower = sparse.hstack([-means, self._moving(sides.low_slope.ravel())], format="csr")
+        self.high, self.low = self.scale * sides.high.ravel(), self.scale * sides.low.ravel()
         none = sparse.csr_array((self.n_rows, self.n_levels))
         each_row = sparse.hstack([sparse.kron(sparse.eye_array(self.n_rows), np.ones((1, self.n_classes))), none])
         # A level that is the mean over its family's groups, by their shares.
-        family = sparse.csr_array((sides.part, (sides.level, np.arange(len(sides.level)))), shape=(self.n_levels, len(sides.level)))
-        mean = sparse.hstack([family @ means, -self.scale * sparse.eye_array(self.n_levels)], format="csr")[sides.tied]
-        self.rows, self.row_level = sparse.vstack([each_row, mean]), np.append(np.ones(self.n_rows), np.zeros(len(sides.tied)))
+        part = np.repeat(sides.share / sides.total[sides.family], self.n_classes)
+        family = sparse.csr_array((part, (self.level, np.arange(len(part)))), shape=(self.n_levels, len(part)))
+        tied = np.flatnonzero(sides.averaged)
+        mean = sparse.hstack([family @ means, -self.scale * sparse.eye_array(self.n_levels)], format="csr")[tied]
+        self.rows, self.row_level = sparse.vstack([each_row, mean]), np.append(np.ones(self.n_rows), np.zeros(len(tied)))
 
     def _moving(self, slope: Floats) -> Any:
         from scipy import sparse
 
-        return sparse.csr_array((self.scale * slope, (np.arange(len(slope)), self.sides.level)), shape=(len(slope), self.n_levels))
+        return sparse.csr_array((self.scale * slope, (np.arange(len(slope)), self.level)), shape=(len(slope), self.n_levels))
 
     def solve(self, *, presolve: bool = True) -> Agreement:
         """Solve it."""
         from scipy import sparse
 
-        sides, equal, open_ = self.sides, self.sides.equal, self.sides.open
+        equal, open_ = self.equal, self.open
         found = self._linprog(
             np.append(-self.worth, np.zeros(self.n_levels)),
             sparse.vstack([self.upper[open_], self.lower[open_]]),
-            self.scale * np.concatenate([sides.high[open_], -sides.low[open_]]),
+            np.concatenate([self.high[open_], -self.low[open_]]),
             sparse.vstack([self.rows, self.upper[equal]]),
-            np.concatenate([self.row_level, self.scale * sides.high[equal]]),
+            np.concatenate([self.row_level, self.high[equal]]),
             presolve,
         )
         status = _ENDS.get(found.status, Status.STALLED)
@@ -128,7 +136,7 @@ class _Programme:
             return Agreement(None, np.zeros((self.parity.n_groups, self.n_classes)), int(found.nit or 0), status)
         answers = np.maximum(found.x[: self.n_rows * self.n_classes].reshape(self.n_rows, self.n_classes), 0.0)
         answers /= answers.sum(axis=1, keepdims=True)
-        charge = np.zeros(len(sides.level))
+        charge = np.zeros(len(self.level))
         duals = -np.asarray(found.ineqlin.marginals)
         charge[open_] = duals[: len(open_)] - duals[len(open_) :]
         charge[equal] = -np.asarray(found.eqlin.marginals)[len(self.row_level) :]
@@ -138,26 +146,24 @@ class _Programme:
         """Give the prices of the labels that miss the bound they miss most by least: they tell whether any labels miss none."""
         from scipy import sparse
 
-        sides = self.sides
-        bounded = np.sort(np.concatenate([sides.open, sides.equal]))
+        bounded = np.sort(np.concatenate([self.open, self.equal]))
         missed = sparse.csr_array(np.full((2 * len(bounded), 1), -self.scale))
         found = self._linprog(
             np.append(np.zeros(len(self.worth) + self.n_levels), 1.0),
             sparse.hstack([sparse.vstack([self.upper[bounded], self.lower[bounded]]), missed], format="csr"),
-            self.scale * np.concatenate([sides.high[bounded], -sides.low[bounded]]),
+            np.concatenate([self.high[bounded], -self.low[bounded]]),
             sparse.hstack([self.rows, sparse.csr_array((len(self.row_level), 1))]),
             self.row_level,
             presolve=True,
         )
-        charge = np.zeros(len(sides.level))
+        charge = np.zeros(len(self.level))
         if found.x is not None:
             duals = -np.asarray(found.ineqlin.marginals)
             charge[bounded] = duals[: len(bounded)] - duals[len(bounded) :]
         return self._prices(charge)
 
     def _prices(self, charge: Floats) -> Floats:
-        prices: Floats = self.scale * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None]
-        return prices
+        return np.asarray(self.scale * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None])
 
     def _linprog(self, cost: Floats, above: Any, top: Floats, equal: Any, level: Floats, presolve: bool) -> Any:
         from scipy.optimize import linprog
@@ -180,41 +186,3 @@ class _Programme:
                 **self.limit,
             },
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Sides:
-    """The bounds of all families side by side, one entry per group and class."""
-
-    low: Floats
-    high: Floats
-    low_slope: Floats
-    high_slope: Floats
-    level: NDArray[np.intp]
-    open: NDArray[np.intp]
-    equal: NDArray[np.intp]
-    part: Floats
-    tied: NDArray[np.intp]
-
-
-def _sides(parity: Parity, n_classes: int) -> _Sides:
-    columns: dict[str, list[Floats]] = {name: [] for name in ("low", "high", "low_slope", "high_slope", "part")}
-    level, implied, tied = [], [], np.zeros((len(parity.members), n_classes), dtype=bool)
-    for number, member in enumerate(parity.members):
-        sides, share = member.bound.sides(), parity.share[member.groups]
-        shape = (len(share), n_classes)
-        for name in ("low", "high", "low_slope", "high_slope"):
-            columns[name].append(np.broadcast_to(getattr(sides, name), shape))
-        columns["part"].append(np.broadcast_to((share / share.sum())[:, None], shape))
-        level.append(np.broadcast_to(number * n_classes + np.arange(n_classes), shape))
-        tied[number] = sides.level == "mean"
-        # Shares add up to 1: where a family is closed in all classes, the last follows from the others. Said twice, rounding contradicts.
-        closed = (sides.high == sides.low) & (sides.high_slope == sides.low_slope)
-        implied.append(np.broadcast_to(closed.all() & (np.arange(n_classes) == n_classes - 1), shape))
-    flat = {name: np.concatenate(parts).ravel() for name, parts in columns.items()}
-    bounded = np.isfinite(flat["high"]) & np.isfinite(flat["low"])
-    equal = bounded & (flat["high"] == flat["low"]) & (flat["high_slope"] == flat["low_slope"])
-    places = np.flatnonzero(equal & ~np.concatenate(implied).ravel())
-    return _Sides(
-        **flat, level=np.concatenate(level).ravel(), open=np.flatnonzero(bounded & ~equal), equal=places, tied=np.flatnonzero(tied.ravel())
-    )

@@ -8,15 +8,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data.compute import in_order
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.blocks import groups_in_parts
 from r2b._solve.solvers.driver import State
+from r2b._solve.solvers.newton import groups_in_parts
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -45,12 +45,7 @@ class RowGaps:
 
 
 class RowSide:
-    """The rows of a problem, ordered by cell.
-
-    Parameters
-    ----------
-    problem : Problem
-    """
+    """The rows of a problem, ordered by cell."""
 
     def __init__(self, problem: Problem) -> None:
         rows, share = problem.rows_in_memory, problem.parity.cell_share
@@ -102,9 +97,12 @@ class RowSide:
     def blocks(self, d: Floats, d_sum: Floats) -> Floats:
         """Give ``D - D 1 1' D / 1' D 1`` averaged over the rows of each cell, D the diagonal of a row of ``d``."""
         n_classes = d.shape[1]
+        blocks = np.zeros((self.n_cells, n_classes, n_classes))
         if d.size * n_classes <= _FEW:
-            return self._few_blocks(d, d_sum)
-        blocks = np.empty((self.n_cells, n_classes, n_classes))
+            each = (d * (self.within / -d_sum)[:, None])[:, :, None] * d[:, None, :]
+            np.einsum("ikk->ik", each)[:] += self.within[:, None] * d
+            blocks[self.filled] = np.add.reduceat(each, self.first[self.filled], axis=0)
+            return blocks
 
         def work(cells: slice, rows: slice) -> None:
             for cell, (i, j) in zip(range(cells.start, cells.stop), self.spans(cells), strict=True):
@@ -115,14 +113,6 @@ class RowSide:
                 np.einsum("kk->k", blocks[cell])[:] += within @ own
 
         self.each_part(work)
-        return blocks
-
-    def _few_blocks(self, d: Floats, d_sum: Floats) -> Floats:
-        scaled = d * (self.within / -d_sum)[:, None]
-        each = scaled[:, :, None] * d[:, None, :]
-        np.einsum("ikk->ik", each)[:] += self.within[:, None] * d
-        blocks = np.zeros((self.n_cells, *each.shape[1:]))
-        blocks[self.filled] = np.add.reduceat(each, self.first[self.filled], axis=0)
         return blocks
 
     def gaps(self, at: RowPoint, shifts: Floats) -> RowGaps:
@@ -181,10 +171,7 @@ def longest(value: Floats, change: Floats) -> float:
 
 
 class RowSystem:
-    """The rows' part of the Newton system of the central path at one point.
-
-    ``d`` is 1 / (lam + z / x): a change of the shift by s moves a row by ``-d (s - (d s) / d_sum)``.
-    """
+    """The rows' part of the Newton system: a change of the shift by s moves a row by ``-d (s - (d s) / d_sum)``, d = 1 / (lam + z / x)."""
 
     def __init__(self, side: RowSide, here: RowPoint, gaps: RowGaps) -> None:
         self.side, self.here, self.gaps = side, here, gaps
@@ -245,17 +232,12 @@ class RowSystem:
         return np.concatenate(self.side.each_part(work))
 
 
-# An equality has no band to give curvature; this stands in for it. Much smaller, and degenerate problems lose their digits; much larger,
-# and their means no longer meet.
-REGULARISATION = 1e-9
 # Complementarity at which to stop: far below the rounding of the objective, so that the products tell on which side of every bound the
 # answer lies even where weights differ by six orders of magnitude. The price of an entry inside its band is about this over epsilon, and
 # must be small beside epsilon too.
 _CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
-SHY = 0.995  # of the way to the border: nearer, one product would vanish beside the others and block the next step
-FACE_DAMPING, RELEASES = 1e-9, 3
 _RUNAWAY = 1e6  # prices, in units of lam or 1, that no feasible problem needs
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
 
@@ -285,8 +267,7 @@ P = TypeVar("P", bound=CentralPoint)
 G = TypeVar("G", bound=Gaps)
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
+class Aim(NamedTuple):
     """Wanted changes of the products x z (rows), p b (upper) and q a (lower)."""
 
     rows: Floats
@@ -305,20 +286,20 @@ class System(ABC, Generic[P]):
     def upper_change(self, d: P) -> Floats:
         """Give the change of the upper slacks along a direction."""
 
-    def aim(self, target: float, second_order: P | None = None) -> Changes:
+    def aim(self, target: float, second_order: P | None = None) -> Aim:
         """Give the changes that bring every product to ``target``, with Mehrotra's correction where a predictor is given."""
         here, d = self.here, second_order
         upper, lower = target - here.p * self.b, target - here.q * here.a
         if d is not None:
             upper, lower = upper - d.p * self.upper_change(d), lower - d.q * d.a
-        return Changes(self.rows.aim(target, None if d is None else d.rows), upper, lower)
+        return Aim(self.rows.aim(target, None if d is None else d.rows), upper, lower)
 
     @abstractmethod
-    def direction(self, aim: Changes, *, repair: float) -> P:
+    def direction(self, aim: Aim, *, repair: float) -> P:
         """Direction that makes these changes to first order and removes this part of the infeasibility."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class InteriorState(State, Generic[P, G]):
     """Where the iteration stands; the residual is the largest of complementarity and infeasibility."""
 
@@ -343,6 +324,9 @@ class CentralPath(ABC, Generic[P, G]):
     """
 
     name = "interior"
+    regularisation = 1e-9  # for the curvature of an equality; smaller, digits are lost, larger, means no longer meet
+    shy = 0.995  # of the way to the border: nearer, one product would vanish beside the others and block the next step
+    face_damping, releases = 1e-9, 3
 
     def __init__(self, problem: Problem, middle: float, products: float, narrowest: float) -> None:
         self.rows = RowSide(problem)
@@ -405,9 +389,8 @@ class CentralPath(ABC, Generic[P, G]):
         # Tried and left out: Gondzio's further corrections (they save one iteration in twenty-five and cost more than that), pure centring
         # after a short step, and shortening steps to keep lagging products (both make more problems fail than they save).
         d = system.direction(system.aim(centring * mu, second_order=d), repair=1.0 - min(centring, 1.0))
-        return self.moved(here, d, min(1.0, SHY * self.reach(here, d)))
+        return self.moved(here, d, min(1.0, self.shy * self.reach(here, d)))
 
     def _state(self, point: P) -> InteriorState[P, G]:
         mu, off = self.complementarity(point), self.infeasibility(point)
-        residual = max(mu, off.largest)
-        return InteriorState(point=point, off=off, prices=point.prices, residual=residual, complementarity=mu, stalled=mu <= self.central)
+        return InteriorState(point.prices, max(mu, off.largest), point, off, mu, stalled=mu <= self.central)

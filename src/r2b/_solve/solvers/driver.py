@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 TOLERANCE = 1e-10  # residual that is asked for unless another is
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """Where a solver stands: what the loop reads of it.
 
@@ -35,7 +35,7 @@ class State:
 
     prices: Floats
     residual: float
-    stalled: bool = False
+    stalled: bool = field(default=False, kw_only=True)
 
 
 class Solver(Protocol):

@@ -16,20 +16,7 @@ from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.central import (
-    FACE_DAMPING,
-    REGULARISATION,
-    RELEASES,
-    SHY,
-    CentralPath,
-    CentralPoint,
-    Changes,
-    Gaps,
-    InteriorState,
-    RowSystem,
-    System,
-    longest,
-)
+from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowSystem, System, longest
 from r2b._solve.solvers.systems import Conditions, SystemLayout, fold, layout_of, system_of
 
 Floats = NDArray[np.float64]
@@ -54,7 +41,7 @@ class Face:
         self.parity, self.layout = parity, layout
         self.clipped = upper | lower | layout.equal
         tip = upper & lower & (layout.high_slope != layout.low_slope)
-        tips = np.stack([tip[member.groups].any(axis=0) for member in parity.members])
+        tips = np.logical_or.reduceat(tip, layout.first, axis=0)
         # At the tip nothing moves: every mean of the class is 0.
         self.leveled = layout.leveled & ~tips
         self.clipped |= tips[layout.family] & layout.bound
@@ -83,30 +70,21 @@ class Face:
             slope=self.slope,
             leveled=self.leveled,
             omega=np.zeros(layout.leveled.shape),
-            damping=FACE_DAMPING / lam,
+            damping=CentralPath.face_damping / lam,
         )
-        change = self._passed_on(exact) - near
-        pull = share * self.slope * exact
-        balance = -np.stack([pull[member.groups].sum(axis=0) for member in self.parity.members])
+        change = layout.centred(exact) - near
+        balance = -layout.family_sum(share * self.slope * exact)
         reached = means.copy()
         for component, block in zip(layout.components, folded, strict=True):
             groups = component.groups
             moved = np.einsum("gkl,gl->gk" if component.disjoint else "gkhl,hl->gk", block, change[groups])
             reached[groups] -= moved / share[groups]
-        right = self._passed_on(reached) - self.height
+        right = layout.centred(reached) - self.height
         for component, block in zip(layout.components, folded, strict=True):
             mine = held if component.disjoint else replace(held, damping=_SHARED_DAMPING / lam)
             system = system_of(self.parity, layout, component, block, mine)
             exact[component.groups] += system.solve(right[component.groups], balance)[0]
         return exact
-
-    def _passed_on(self, entries: Floats) -> Floats:
-        """Take away the mean of the family where that is the level."""
-        passed, share = entries.copy(), self.parity.share
-        for f, member in enumerate(self.parity.members):
-            mine = member.groups
-            passed[mine] -= np.where(self.layout.averaged[f], share[mine] @ entries[mine] / self.layout.total[f], 0.0)
-        return passed
 
 
 _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
@@ -144,40 +122,23 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         rows = self.rows.start(self.middle, self.mu)
         means = self.parity.means(self.rows.means(rows.x))
         slope = np.where(layout.high_slope + layout.low_slope > 0, layout.high_slope + layout.low_slope, 1.0)
-        centre = (2.0 * self.family_mean(means) - self.first_of_family(layout.high + layout.low)) / self.first_of_family(slope)
+        centre = (2.0 * layout.family_mean(means) - (layout.high + layout.low)[layout.first]) / slope[layout.first]
         c = np.where(layout.leveled, centre, 0.0)
         width = (layout.high_slope - layout.low_slope) * c[layout.family] + layout.high - layout.low
         half = np.where(layout.band, np.maximum(0.5 * width, _ROOM), 1.0)
         dual = np.where(layout.band, self.mu / half, 0.0)
         return self._state(GeneralPoint(rows=rows, prices=np.zeros_like(half), a=half, b=half.copy(), p=dual, q=dual.copy(), c=c))
 
-    def family_mean(self, entries: Floats) -> Floats:
-        """Mean of each family by share."""
-        return self.family_sum(self.share * entries) / self.layout.total[:, None]
-
-    def family_sum(self, entries: Floats) -> Floats:
-        """Sum over each family."""
-        return np.stack([entries[member.groups].sum(axis=0) for member in self.parity.members])
-
-    def first_of_family(self, entries: Floats) -> Floats:
-        """Read what is the same for all groups of a family."""
-        return entries[[member.groups.start for member in self.parity.members]]
-
-    def centred(self, entries: Floats) -> Floats:
-        """Take away the mean of the family where that is the level."""
-        mine = np.where(self.layout.averaged, self.family_mean(entries), 0.0)
-        return entries - mine[self.layout.family]
-
     def infeasibility(self, at: GeneralPoint) -> SideGaps:
         """Residuals of the equations that a solution satisfies exactly."""
         layout = self.layout
         rows = self.rows.gaps(at.rows, self.parity.shifts(at.prices))
-        means, c = self.centred(self.parity.means(rows.means)), at.c[layout.family]
+        means, c = layout.centred(self.parity.means(rows.means)), at.c[layout.family]
         upper = layout.high_slope * c + layout.high - means - np.where(layout.band, at.b, 0.0)
         lower = np.where(layout.band, means - layout.low_slope * c - layout.low - at.a, 0.0)
         upper = np.where(layout.bound, upper, 0.0)
         pull = np.where(layout.band, layout.high_slope * at.p - layout.low_slope * at.q, layout.high_slope * at.prices)
-        balance = np.where(layout.leveled, self.family_sum(self.share * pull), 0.0)
+        balance = np.where(layout.leveled, layout.family_sum(self.share * pull), 0.0)
         largest = max(rows.largest, *(float(np.abs(x).max()) for x in (lower, upper, balance)))
         return SideGaps(rows=rows, lower=lower, upper=upper, balance=balance, largest=largest)
 
@@ -190,7 +151,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         """Largest step along a direction that keeps everything positive, at most a little over 1."""
         band = self.layout.band
         limits = [longest(getattr(here, name)[band], getattr(d, name)[band]) for name in ("a", "b", "p", "q")]
-        return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)
+        return min(1.0 / self.shy, self.rows.reach(here.rows, d.rows), *limits)
 
     def system(self, here: GeneralPoint, off: SideGaps) -> _SideSystem:
         """Linearise and factorise."""
@@ -205,9 +166,9 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         upper = layout.band & (at.p * lean > at.b)
         lower = layout.band & (at.q * lean > at.a)
         own = np.where(layout.averaged[layout.family], at.p - at.q, at.prices)
-        for _ in range(RELEASES):
+        for _ in range(self.releases):
             exact = Face(self.parity, layout, upper, lower).own_prices(folded, means, at.prices, own, self.rows.lam)
-            yield self.centred(exact)
+            yield layout.centred(exact)
             # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
             wrong = (upper & ~lower & (exact < 0)) | (lower & ~upper & (exact > 0))
             if not wrong.any():
@@ -223,11 +184,11 @@ class _SideSystem(System[GeneralPoint]):
         layout = method.layout
         high, low = here.p / here.b, here.q / here.a
         theta = np.where(layout.band, high + low, 1.0)
-        self.softness = np.where(layout.band, 1.0 / theta, REGULARISATION)
+        self.softness = np.where(layout.band, 1.0 / theta, method.regularisation)
         # With dm = softness d + slope c + ..., the slope lies between those of the two sides, nearer to that of the tighter one.
         apart = np.where(layout.band, layout.high_slope - layout.low_slope, 0.0)
         self.above, self.below = apart * low / theta, apart * high / theta  # high_slope - slope, slope - low_slope
-        omega = method.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
+        omega = layout.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
         self.rows = RowSystem(method.rows, here.rows, off.rows)
         conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
         folded = fold(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
@@ -240,7 +201,7 @@ class _SideSystem(System[GeneralPoint]):
         """Give the change of the upper slacks along a direction."""
         return d.b
 
-    def direction(self, aim: Changes, *, repair: float) -> GeneralPoint:
+    def direction(self, aim: Aim, *, repair: float) -> GeneralPoint:
         """Direction that makes these changes to first order and removes this part of the infeasibility."""
         method, here, layout = self.method, self.here, self.method.layout
         band = layout.band
@@ -248,10 +209,10 @@ class _SideSystem(System[GeneralPoint]):
         up = np.where(band, (aim.upper - here.p * short_b) / here.b, 0.0)
         down = np.where(band, (aim.lower - here.q * short_a) / here.a, 0.0)
         rows, cell_means = self.rows.own(aim.rows, repair)
-        right = method.centred(method.parity.means(cell_means)) - np.where(band, -self.softness * (up - down), short_b)
-        balance = -repair * self.off.balance - method.family_sum(method.share * (self.above * up + self.below * down))
+        right = layout.centred(method.parity.means(cell_means)) - np.where(band, -self.softness * (up - down), short_b)
+        balance = -repair * self.off.balance - layout.family_sum(method.share * (self.above * up + self.below * down))
         own, c = self._solve(right, balance)
-        prices = method.centred(own)
+        prices = layout.centred(own)
         self.rows.respond(rows, method.parity.shifts(prices))
         core = self.softness * (own - up + down)
         level = c[layout.family]

@@ -12,15 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.blocks import LevelSystem, products
 from r2b._solve.solvers.central import (
-    FACE_DAMPING,
-    REGULARISATION,
-    RELEASES,
-    SHY,
+    Aim,
     CentralPath,
     CentralPoint,
-    Changes,
     Gaps,
     InteriorState,
     RowGaps,
@@ -29,6 +24,7 @@ from r2b._solve.solvers.central import (
     System,
     longest,
 )
+from r2b._solve.solvers.newton import LevelSystem, products
 
 Floats = NDArray[np.float64]
 
@@ -72,10 +68,10 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
         at, prices = state.point, state.prices
         means, d, d_sum = self.rows.on_support(at.rows, prices, lean)
         blocks = self.rows.blocks(d, d_sum)
-        np.einsum("skk->sk", blocks)[:] += FACE_DAMPING / self.rows.lam
+        np.einsum("skk->sk", blocks)[:] += self.face_damping / self.rows.lam
         upper = self.band & (at.p * lean > self.width - at.a)
         lower = self.band & (at.q * lean > at.a)
-        for _ in range(RELEASES):
+        for _ in range(self.releases):
             clipped = upper | lower | ~self.band
             held = np.where(clipped, 0.0, -prices)
             right = means - np.where(upper, self.epsilon, 0.0) - products(blocks, held)
@@ -105,7 +101,7 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
         band = slice(None) if self.banded else self.band
         limits = [longest(here.a[band], d.a[band]), longest((self.width - here.a)[band], -d.a[band])]
         limits += [longest(here.p[band], d.p[band]), longest(here.q[band], d.q[band])]
-        return min(1.0 / SHY, self.rows.reach(here.rows, d.rows), *limits)
+        return min(1.0 / self.shy, self.rows.reach(here.rows, d.rows), *limits)
 
     def system(self, here: CentralPoint, off: BandGaps) -> _BandSystem:
         """Linearise and factorise."""
@@ -118,7 +114,7 @@ class _BandSystem(System[CentralPoint]):
     def __init__(self, method: Interior, here: CentralPoint, off: BandGaps) -> None:
         self.method, self.here, self.off = method, here, off
         self.b = method.width - here.a
-        self.theta = np.where(method.band, here.p / self.b + here.q / here.a, 1.0 / REGULARISATION)
+        self.theta = np.where(method.band, here.p / self.b + here.q / here.a, 1.0 / method.regularisation)
         self.rows = RowSystem(method.rows, here.rows, off.rows)
         blocks = method.rows.blocks(self.rows.d, self.rows.d_sum)
         np.einsum("skk->sk", blocks)[:] += 1.0 / self.theta
@@ -128,7 +124,7 @@ class _BandSystem(System[CentralPoint]):
         """Give the change of the upper slacks along a direction: the width stays."""
         return -d.a
 
-    def direction(self, aim: Changes, *, repair: float) -> CentralPoint:
+    def direction(self, aim: Aim, *, repair: float) -> CentralPoint:
         """Direction that makes these changes to first order and removes this part of the infeasibility."""
         method, here, band = self.method, self.here, self.method.band
         slack = repair * self.off.slack
@@ -147,17 +143,6 @@ class _BandSystem(System[CentralPoint]):
         )
 
 
-_SMALL = 1 << 14  # entries of rows up to which this is faster
-
-
-def is_small(problem: Problem) -> bool:
-    """Whether the rows are few, under the paper's constraint, and its bounds all open or all closed."""
-    if not problem.parity.simple or problem.rows.entries > _SMALL:
-        return False
-    epsilon = problem.parity.bound.epsilon
-    return bool((epsilon > 0).all() or (epsilon == 0).all())
-
-
 @dataclass(frozen=True, eq=False)
 class _Move:
     """A direction: of the two long vectors, of prices, of the levels of classes and of rows."""
@@ -170,7 +155,7 @@ class _Move:
 
 
 class SmallInterior(Interior):
-    """The same method with the same settings."""
+    """The same method with the same settings, for few rows and bounds that are all open or all closed: faster by fewer calls."""
 
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
         super().__init__(problem, middle, products)
@@ -207,11 +192,11 @@ class SmallInterior(Interior):
         system = _System(self, here, off)
         products = first * second
         d = system.direction(-products, 1.0)
-        length = _reach(first, second, d)
+        length = self._reach(first, second, d)
         ahead = float(self._mass @ ((first + length * d.first) * (second + length * d.second)))
         centring = (max(ahead, 0.0) / mu) ** 3
         d = system.direction(centring * mu - products - d.first * d.second, 1.0 - min(centring, 1.0))
-        length = min(1.0, SHY * _reach(first, second, d))
+        length = min(1.0, self.shy * self._reach(first, second, d))
         parts = (first + length * d.first).reshape(-1, len(here.c)), (second + length * d.second).reshape(-1, len(here.c))
         n, groups = len(here.rows.x), len(here.prices)
         return CentralPoint(
@@ -223,11 +208,10 @@ class SmallInterior(Interior):
             c=here.c + length * d.c,
         )
 
-
-def _reach(first: Floats, second: Floats, d: _Move) -> float:
-    """Largest step that keeps everything positive, at most a little over 1."""
-    steepest = min(float((d.first / first).min()), float((d.second / second).min()))
-    return min(1.0 / SHY, -1.0 / steepest if steepest < 0 else np.inf)
+    def _reach(self, first: Floats, second: Floats, d: _Move) -> float:
+        """Largest step that keeps everything positive, at most a little over 1."""
+        steepest = min(float((d.first / first).min()), float((d.second / second).min()))
+        return min(1.0 / self.shy, -1.0 / steepest if steepest < 0 else np.inf)
 
 
 class _System:
@@ -245,7 +229,7 @@ class _System:
             self.give = 1.0 / (here.p / self.b + here.q / here.a)
             diagonal += self.give
         else:
-            diagonal += REGULARISATION
+            diagonal += method.regularisation
         self.system = LevelSystem(blocks, method._free, method.share)
 
     def direction(self, aim: Floats, repair: float) -> _Move:

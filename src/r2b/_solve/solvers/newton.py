@@ -14,13 +14,116 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity, Projected
+from r2b._data.compute import in_order, parts_of
 from r2b._solve.oracle import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
-from r2b._solve.solvers.blocks import LevelSystem, products
 from r2b._solve.solvers.driver import State
 
 Floats = NDArray[np.float64]
 
+_REFINEMENTS = 2
+_ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
+_SPREAD = 100  # classes from which the block of one group is work enough for a thread
 _LEAST_DAMPING = 1e-11  # of 1 / lam: families that imply each other leave directions without any curvature
+
+
+def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
+    """Cut the groups into parts for threads: one each where blocks are large, else all together."""
+    return parts_of(n_groups, 1 if n_classes >= _SPREAD else n_groups)
+
+
+def _inverses(blocks: Floats) -> Floats:
+    parts = groups_in_parts(*blocks.shape[:2])
+    if len(parts) == 1:  # small systems are solved by the thousand: what a pool would cost them counts
+        return np.asarray(np.linalg.inv(blocks))
+    return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), parts)))
+
+
+def products(blocks: Floats, vectors: Floats) -> Floats:
+    """Multiply each group's block by its vector; as a product of matrices, which is several times faster than einsum here."""
+    return np.asarray(np.matmul(blocks, vectors[:, :, None])[:, :, 0])
+
+
+class LevelSystem:
+    """The linear system that Newton and the interior points share: one block per group, one common level per class.
+
+    Find d (groups x classes) and levels l (classes) such that, with M_s symmetric positive definite,
+
+        (M_s d_s)_k = r_sk + g_sk l_k          where ``free[s, k]``,      d_sk = 0 elsewhere,
+        sum_s W_s g_sk d_sk + o_k l_k = b_k    for every class k with a free entry.
+
+    For the paper's bound all slopes g are 1 and o is 0. Eliminating the groups leaves one L x L system for the levels. It is factorised
+    once and solved for several right-hand sides.
+
+    Parameters
+    ----------
+    blocks : ndarray of shape (n_groups, n_classes, n_classes)
+        The matrices M_s; overwritten.
+    free : ndarray of bool, shape (n_groups, n_classes)
+    weight : ndarray of shape (n_groups,)
+    slope : ndarray of shape (n_groups, n_classes), optional
+    corner : ndarray of shape (n_classes,), optional
+    """
+
+    def __init__(
+        self, blocks: Floats, free: NDArray[np.bool_], weight: Floats, slope: Floats | None = None, corner: Floats | None = None
+    ) -> None:
+        self.all_free = bool(free.all())
+        if not self.all_free:
+            blocks *= free[:, :, None]
+            blocks *= free[:, None, :]
+            np.einsum("skk->sk", blocks)[~free] = 1.0
+        self.blocks = blocks
+        self.inverse = _inverses(blocks)
+        self.free = free
+        self.weight = weight
+        self.slope, self.corner = slope, corner
+        self.unused = ~free.any(axis=0) if slope is None else ~(free & (slope != 0)).any(axis=0)
+        apart = self.inverse if self.all_free else self.inverse * (free[:, :, None] & free[:, None, :])
+        apart = apart if slope is None else apart * slope[:, :, None] * slope[:, None, :]
+        schur = (weight @ apart.reshape(len(weight), -1)).reshape(blocks.shape[1:])
+        if corner is not None:
+            np.einsum("kk->k", schur)[:] += corner
+        self.all_used = not self.unused.any()
+        if not self.all_used:
+            schur[self.unused, self.unused] = 1.0
+        self.levels = np.asarray(np.linalg.inv(schur), dtype=np.float64)
+
+    def solve(self, right: Floats, balance: Floats) -> Floats:
+        """Return d for right-hand sides r (groups x classes) and b (classes)."""
+        return self.solve_with_levels(right, balance)[0]
+
+    def solve_with_levels(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        """Return d and l."""
+        d, levels = self._solve(right, balance)
+        enough = _ROUNDING * max(float(np.abs(right).max()), float(np.abs(balance).max()))
+        # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
+        for _ in range(_REFINEMENTS):
+            missing = balance - self._added(d) - (0.0 if self.corner is None else self.corner * levels)
+            rest = right + self._sloped(levels) - products(self.blocks, d)
+            rest = rest if self.all_free else np.where(self.free, rest, 0.0)
+            missing = missing if self.all_used else np.where(self.unused, 0.0, missing)
+            if np.abs(rest).max() <= enough and np.abs(missing).max() <= enough:
+                break
+            more, lift = self._solve(rest, missing)
+            d, levels = d + more, levels + lift
+        return d, levels
+
+    def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        own = self._apply(right)
+        missing = balance - self._added(own)
+        levels: Floats = self.levels @ (missing if self.all_used else np.where(self.unused, 0.0, missing))
+        return own + self._apply(self._sloped(levels)), levels
+
+    def _sloped(self, levels: Floats) -> Floats:
+        return levels if self.slope is None else self.slope * levels
+
+    def _added(self, d: Floats) -> Floats:
+        return np.asarray(self.weight @ (d if self.slope is None else self.slope * d))
+
+    def _apply(self, right: Floats) -> Floats:
+        if self.all_free:
+            return np.asarray(np.matmul(self.inverse, right)) if right.ndim == 1 else products(self.inverse, right)
+        return products(self.inverse, np.where(self.free, right, 0.0)) * self.free
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +223,7 @@ _FAR = 0.01  # of the residual: where steps on a sample go beyond what the sampl
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class NewtonState(State):
     """Where the iteration stands; the residual is the largest entry of E, in units of group means.
 
@@ -278,7 +381,7 @@ class Newton:
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
         merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices=prices, residual=residual, means=means, gap=gap, target=target, merit=merit, damping=damping)
+        return NewtonState(prices, residual, means, gap, target, merit, damping)
 
     def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
         if self.parity.simple and not isinstance(oracle, GroupOracle):

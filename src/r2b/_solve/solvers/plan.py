@@ -19,7 +19,7 @@ from r2b._solve.oracle import AnyOracle, ClassOracle, GroupOracle, Samples, grou
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
 from r2b._solve.solvers.general import GeneralInterior
-from r2b._solve.solvers.interior import Interior, SmallInterior, is_small
+from r2b._solve.solvers.interior import Interior, SmallInterior
 from r2b._solve.solvers.newton import Newton, NewtonState
 from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
@@ -43,6 +43,7 @@ _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule wh
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
+_SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
@@ -89,6 +90,14 @@ def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
     narrow = problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST and not path
     yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if narrow else (2 if path else 1) * _THRESHOLD_STEPS)
     yield Stage(newton, tol, 0)
+
+
+def is_small(problem: Problem) -> bool:
+    """Whether the rows are few, under the paper's constraint, and its bounds all open or all closed."""
+    if not problem.parity.simple or problem.rows.entries > _SMALL:
+        return False
+    epsilon = problem.parity.bound.epsilon
+    return bool((epsilon > 0).all() or (epsilon == 0).all())
 
 
 def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
@@ -161,23 +170,22 @@ def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]
 def _by_narrowing(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:
     """Narrow bounds by half decades to what they are, each from the best prices of the last: in a wide band the face is easier to find."""
     narrowest = min(float(np.min(member.bound.epsilon)) for member in problem.parity.members)
-    by_structure = _by_structure(problem, oracle)
+    solver: Newton | Thresholds = newton
+    enough, patience = tol, _PATIENCE
+    if _by_structure(problem, oracle):
+        assert isinstance(oracle, ClassOracle)
+        solver = Thresholds(oracle, problem.parity, float(problem.lam))
+        enough, patience = _WELL_WITHIN * tol, _THRESHOLD_STEPS
     for step in range(_NARROWINGS):
         width = _WIDEST * _NARROWER**step
         if width <= 1.5 * narrowest:
             break
-        wide = problem.parity.at(width, widen=True)
-        name = f"narrow, epsilon {width:.0e}"
-        if by_structure:
-            assert isinstance(oracle, ClassOracle)
-            yield Stage(Thresholds(oracle, wide, float(problem.lam), name=name), _WELL_WITHIN * tol, _THRESHOLD_STEPS, final=False)
-        else:
-            yield Stage(replace(newton, parity=wide, name=name), tol, _PATIENCE, final=False)
+        wide = replace(solver, parity=problem.parity.at(width, widen=True), name=f"narrow, epsilon {width:.0e}")
+        yield Stage(wide, enough, patience, final=False)
     if narrowest < _WIDEST:
-        if by_structure:
-            assert isinstance(oracle, ClassOracle)
-            yield Stage(Thresholds(oracle, problem.parity, float(problem.lam)), _WELL_WITHIN * tol, _THRESHOLD_STEPS, refine=_from_last)
-        yield Stage(newton, tol, 0 if by_structure else _PATIENCE, refine=_from_last)
+        yield Stage(solver, enough, patience, refine=_from_last)
+        if solver is not newton:
+            yield Stage(newton, tol, 0, refine=_from_last)
 
 
 def _from_last(state: object, last: object) -> Iterator[Floats]:

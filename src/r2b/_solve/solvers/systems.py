@@ -11,7 +11,6 @@ it as the unknown, rather than the price of the group, keeps entries inside the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,8 @@ from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Level
 from r2b._solve.oracle.plain import Folded
 from r2b._solve.oracle.protocol import folded_cells
-from r2b._solve.solvers.blocks import LevelSystem
 from r2b._solve.solvers.central import RowSide
+from r2b._solve.solvers.newton import LevelSystem
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -57,7 +56,10 @@ class SystemLayout:
     leveled, averaged : ndarray of bool, shape (n_families, n_classes)
         Where there is a level to find; where instead it is the mean of the family, and means and prices count by what they are apart from
         theirs. Where the mean's band is closed all means are equal, and any level will do.
-    total : ndarray of shape (n_families,)
+    first : ndarray of shape (n_families,)
+        The first group of each family.
+    share : ndarray of shape (n_groups, 1)
+    total : ndarray of shape (n_families, 1)
         Sum of the shares of a family.
     components : list of Component
     """
@@ -72,8 +74,23 @@ class SystemLayout:
     family: NDArray[np.intp]
     leveled: Flags
     averaged: Flags
+    first: NDArray[np.intp]
+    share: Floats
     total: Floats
     components: list[Component]
+
+    def family_sum(self, entries: Floats) -> Floats:
+        """Sum over each family."""
+        return np.asarray(np.add.reduceat(entries, self.first, axis=0))
+
+    def family_mean(self, entries: Floats) -> Floats:
+        """Mean of each family by share."""
+        return self.family_sum(self.share * entries) / self.total
+
+    def centred(self, entries: Floats) -> Floats:
+        """Take away the mean of the family where that is the level."""
+        mine = np.where(self.averaged, self.family_mean(entries), 0.0)
+        return entries - mine[self.family]
 
 
 def layout_of(parity: Parity) -> SystemLayout:
@@ -91,7 +108,7 @@ def layout_of(parity: Parity) -> SystemLayout:
     equal = bound & (high == low) & (high_slope == low_slope)
     level = np.array([side.level for side in sides])[:, None]
     averaged = bound & ~equal & (level == "mean")
-    total = np.array([parity.share[member.groups].sum() for member in parity.members])
+    first, share = np.array([member.groups.start for member in parity.members], dtype=np.intp), parity.share[:, None]
     return SystemLayout(
         low=low[family],
         high=high[family],
@@ -103,7 +120,9 @@ def layout_of(parity: Parity) -> SystemLayout:
         family=family,
         leveled=bound & (level != "none") & ~averaged,
         averaged=averaged,
-        total=total,
+        first=first,
+        share=share,
+        total=np.add.reduceat(share, first),
         components=_components(parity, family, [side.level for side in sides]),
     )
 
@@ -182,16 +201,11 @@ class Conditions:
     damping: float = 0.0
 
 
-class PriceSystem(Protocol):
-    """Factorised once, solved for several right-hand sides."""
+def system_of(parity: Parity, layout: SystemLayout, component: Component, block: Floats, conditions: Conditions) -> _Disjoint | _Dense:
+    """Factorise the system of one component; ``block`` is what :func:`fold` gives for it.
 
-    def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
-        """Give the prices of the component's entries, and all levels: those of other components are 0."""
-        ...
-
-
-def system_of(parity: Parity, layout: SystemLayout, component: Component, block: Floats, conditions: Conditions) -> PriceSystem:
-    """Factorise the system of one component; ``block`` is what :func:`fold` gives for it."""
+    Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0.
+    """
     kind = _Disjoint if component.disjoint else _Dense
     return kind(parity, layout, component.groups, block, conditions)
 
@@ -253,9 +267,9 @@ def _centred(block: Floats, parity: Parity, layout: SystemLayout, groups: NDArra
         mine = np.flatnonzero(layout.family[groups] == f)
         if len(columns):
             part = matrix[mine[:, None], columns]
-            matrix[mine[:, None], columns] = part - root[mine, None, None, None] * np.tensordot(root[mine], part, 1) / layout.total[f]
+            matrix[mine[:, None], columns] = part - root[mine, None, None, None] * np.tensordot(root[mine], part, 1) / layout.total[f, 0]
             part = matrix[:, :, mine[:, None], columns]
-            mean = np.einsum("g,abgk->abk", root[mine], part)[:, :, None, :] / layout.total[f]
+            mean = np.einsum("g,abgk->abk", root[mine], part)[:, :, None, :] / layout.total[f, 0]
             matrix[:, :, mine[:, None], columns] = part - root[mine, None] * mean
     return matrix
 

@@ -37,7 +37,7 @@ _FACTOR = 0.7  # from one lam on the path to the next, at first
 _SLOWER, _FASTER, _WIDEST, _STUCK = 0.4, 1.5, 0.5, 1.0 - 1e-6  # powers and limits of the factor between neighbours on the path
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class ThresholdState(State):
     """Where the iteration stands; the residual is as Newton's, for the problem asked for.
 
@@ -129,17 +129,7 @@ class Thresholds:
         level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
         residual = seen.residual if begin == self.lam else self._look(prices, self.lam).residual
         levels = np.full(prices.shape[1], np.nan)
-        return ThresholdState(
-            prices=prices,
-            residual=residual,
-            level=level,
-            lam=begin,
-            home=(level, begin),
-            factor=_FACTOR,
-            damping=_LEAST,
-            levels=levels,
-            dual=seen.dual,
-        )
+        return ThresholdState(prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual)
 
     def step(self, state: ThresholdState) -> ThresholdState:
         """One accepted step on the thresholds, and on along the path where its problem is solved."""
@@ -284,5 +274,4 @@ class _Balanced:
 
 def _top(prices: Floats) -> Floats:
     """Give what the costliest class of each cell is worth."""
-    top: Floats = -prices.min(axis=1, keepdims=True)
-    return top
+    return np.asarray(-prices.min(axis=1, keepdims=True))
