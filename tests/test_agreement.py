@@ -98,8 +98,8 @@ def test_a_saved_agreement_gives_the_same_labels_for_new_rows(tmp_path, families
     np.testing.assert_array_equal(again.transform(who.given[order], sensitive_features=new), fair.soft_labels[order])
     np.testing.assert_array_equal(again.channel, fair.channel)
     assert again.certificate.holds and again.status is fair.status
-    for output in ("round", "sample"):
-        drawn = [each.transform(who.given, sensitive_features=who.sensitive, output=output, random_state=3) for each in (fair, again)]
+    for form in ("round", "sample"):
+        drawn = [each.transform(who.given, sensitive_features=who.sensitive, form=form, random_state=3) for each in (fair, again)]
         assert drawn[0].tolist() == drawn[1].tolist()
 
 

@@ -14,7 +14,8 @@ from r2b._constraints.parity import Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
-from r2b._solve.oracle import MemoryOracle, respond
+from r2b._solve.oracle import MemoryOracle
+from r2b._solve.oracle.plain import respond
 
 
 def setting(case: Case, kind=MemoryOracle) -> tuple[Problem, MemoryOracle]:

@@ -18,7 +18,8 @@ from r2b._data.merge import Rows, merge
 from r2b._labels import task as jobs
 from r2b._labels.options import Settings
 from r2b._labels.task import MemoryTask
-from r2b._solve.oracle import DesignOracle, MemoryOracle, evaluated, folded_curvature, inspected
+from r2b._solve.oracle import DesignOracle, MemoryOracle
+from r2b._solve.oracle.protocol import evaluated, folded_curvature, inspected
 from r2b._solve.oracle.thinning import calibrated
 
 KERNELS = ["numpy", "compiled"]

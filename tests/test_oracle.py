@@ -1,4 +1,4 @@
-"""The room that walks rows: projections by definition, derivatives by differences, and the compiled kernels against the plain ones."""
+"""Row oracles: projections by definition, derivatives by differences, and the compiled kernels against the plain ones."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ SHAPES = [(1, 2), (31, 1), (33, 3), (64, 7), (70, 20), (5, 100), (97, 64)]
 def both(compiled, kernel, *arrays, into):
     """Run one kernel of both kinds on the same arrays; return what each added to its outputs."""
     results = []
-    for room in (plain, compiled):
+    for module in (plain, compiled):
         out = [np.full(shape, 0.5) for shape in into]  # kernels add to what is there
-        getattr(room, kernel)(*(a.copy() if isinstance(a, np.ndarray) else a for a in arrays), *out)
+        getattr(module, kernel)(*(a.copy() if isinstance(a, np.ndarray) else a for a in arrays), out if len(out) > 1 else out[0])
         results.append(out)
     return zip(*results, strict=True)
 

@@ -15,7 +15,7 @@ from r2b._data import Schema
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.groups import Layout
 from r2b._solve.certificate import Certificate
-from r2b._solve.oracle import respond
+from r2b._solve.oracle.plain import respond
 from r2b._solve.solvers import Progress, Status
 
 Floats = NDArray[np.float64]

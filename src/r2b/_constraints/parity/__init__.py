@@ -4,22 +4,7 @@ This package knows means, weights and prices of groups and cells; it never sees 
 """
 
 from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
-from r2b._constraints.parity.bounds import Bound, MomentBound, Projected, Sides, TargetBound
-from r2b._constraints.parity.constraint import Member, Parity, Slim, proves_infeasible, surely_feasible, without_implied
+from r2b._constraints.parity.bounds import Bound, MomentBound, TargetBound
+from r2b._constraints.parity.constraint import Member, Parity, without_implied
 
-__all__ = [
-    "Bound",
-    "Member",
-    "MomentBound",
-    "OverallBound",
-    "Parity",
-    "Projected",
-    "RangeBound",
-    "RatioBound",
-    "Sides",
-    "Slim",
-    "TargetBound",
-    "proves_infeasible",
-    "surely_feasible",
-    "without_implied",
-]
+__all__ = ["Bound", "Member", "MomentBound", "OverallBound", "Parity", "RangeBound", "RatioBound", "TargetBound", "without_implied"]

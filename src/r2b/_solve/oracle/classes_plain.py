@@ -132,16 +132,19 @@ def supports(worth: Floats, order: Whole, level: Floats, lam: float) -> tuple[Wh
     return size, own, excess
 
 
-def reached(size: Whole, weight: Floats) -> Floats:
-    """By rank, the weight of the rows whose prefix holds it; ``weight`` is by rank."""
-    return _from_below(size, weight)
+def reached(size: Whole, amount: Floats) -> Floats:
+    """By rank, the sum of the amounts, such as weights, of the rows whose prefix holds it; ``amount`` is by rank."""
+    n_cells, n_classes = size.shape
+    place = size + (n_classes + 1) * np.arange(n_cells)[:, None]
+    by_size = np.bincount(place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1)).reshape(n_cells, -1)
+    return np.asarray(np.cumsum(by_size[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1])
 
 
 def product(d: Floats, order: Whole, size: Whole, own: Floats, weight: Floats, reach: Floats) -> Floats:
     """Curvature, times lam, times a vector; by class. ``weight`` and ``reach`` are by rank."""
     ranked = np.take_along_axis(d, order, axis=1)
     mean = _averages(ranked, size, own)
-    changed = reach * ranked - _from_below(size, weight * mean) + own * weight * (ranked - mean)
+    changed = reach * ranked - reached(size, weight * mean) + own * weight * (ranked - mean)
     return _by_class(changed, order)
 
 
@@ -153,20 +156,12 @@ def averages(d: Floats, order: Whole, size: Whole, own: Floats) -> Floats:
 def spread(amount: Floats, order: Whole, size: Whole, own: Floats, weight: Floats) -> Floats:
     """Share an amount for each row, times its weight, evenly over its support; by class."""
     each = weight * np.take_along_axis(amount, order, axis=1) / np.maximum(size + own, 1.0)
-    return _by_class(_from_below(size, each) + own * each, order)
+    return _by_class(reached(size, each) + own * each, order)
 
 
 def _averages(ranked: Floats, size: Whole, own: Floats) -> Floats:
     total = np.concatenate([np.zeros((len(ranked), 1)), np.cumsum(ranked, axis=1)], axis=1)
     return np.asarray((np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0))
-
-
-def _from_below(size: Whole, amount: Floats) -> Floats:
-    """By rank, the sum of the amounts of rows whose prefix holds it."""
-    n_cells, n_classes = size.shape
-    place = size + (n_classes + 1) * np.arange(n_cells)[:, None]
-    by_size = np.bincount(place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1)).reshape(n_cells, -1)
-    return np.asarray(np.cumsum(by_size[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1])
 
 
 def _by_class(ranked: Floats, order: Whole) -> Floats:

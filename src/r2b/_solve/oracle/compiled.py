@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.compute import compiled, compiled_kernel
-from r2b._solve.oracle.kernel_loops import design_loops, vector_loops
+from r2b._solve.oracle.kernel_loops import vector_loops
 from r2b._solve.oracle.kernel_vectors import WIDTH
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,8 +28,7 @@ _MARKED = 1 << 17  # entries of support patterns that are multiplied at a time
 _PER_GROUP = 256  # rows of a group that make its product worth the table it is added to
 _SPARSE = 1 / 16  # share of a table's entries that a row must touch for the product of whole patterns to pay
 
-_climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh = vector_loops()
-_spread, _gather = design_loops()
+_climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh, _spread, _gather = vector_loops()
 
 
 @compiled

@@ -11,9 +11,11 @@ from typing import Any
 
 from r2b._solve.oracle.kernel_vectors import GROUPS, LABELS, LEVELS, PRICES, ROOM, WIDTH, Writer
 
+DESIGN = GROUPS  # its place in the tuple
+
 
 def vector_loops() -> tuple[Any, ...]:
-    """Make the loops, as functions that compiled code can call: climb, climb_eight, add_above, write_above, mark, weigh.
+    """Make the loops, as functions that compiled code can call: climb, climb_eight, add_above, write_above, mark, weigh; spread, gather.
 
     ``rows`` is the tuple that :class:`r2b._solve.oracle.kernel_vectors.Writer` describes.
 
@@ -75,7 +77,21 @@ def vector_loops() -> tuple[Any, ...]:
         """
         return gives(8, rows, row, lam, own, sums, answers, place), _weigh
 
-    return climb, climb_eight_of(False), climb_eight_of(True), add_above_of(False), add_above_of(True), write_above, mark, weigh
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def spread(typing: Any, rows: Any, first: Any, last: Any, n_groups: Any, out: Any) -> Any:
+        """Write ``y - b nu`` of some rows from the start of ``out``, whole chunks for each; labels may be codes of classes."""
+        return gives(1, rows, first, last, n_groups, out), _spread
+
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
+    def gather(typing: Any, tile: Any, n_rows: Any, first: Any, n_groups: Any, design: Any, weight: Any, each: Any, sums: Any) -> Any:
+        """Add ``w * each`` of what lies above the levels of a tile to the sums of every group, by the design of rows from ``first`` on.
+
+        Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
+        """
+        return gives(2, tile, n_rows, first, n_groups, design, weight, each, sums), _gather
+
+    eights, above = (climb_eight_of(False), climb_eight_of(True)), (add_above_of(False), add_above_of(True))
+    return climb, *eights, *above, write_above, mark, weigh, spread, gather
 
 
 class _Steps:
@@ -237,39 +253,6 @@ def _weigh(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         writer.add_to(writer.mul(own, x), sums, group, chunk)
     results = [*(writer.total(kept) for kept in added), writer.least(flattest), writer.least(least)]
     return context.make_tuple(builder, signature.return_type, results)
-
-
-DESIGN = GROUPS  # its place in the tuple
-
-
-def design_loops() -> tuple[Any, Any]:
-    """Make the loops, as functions that compiled code can call: spread, gather.
-
-    Raises
-    ------
-    ImportError
-        numba is not installed.
-    """
-    from numba import types
-    from numba.extending import intrinsic
-
-    kinds: Any = types
-
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def spread(typing: Any, rows: Any, first: Any, last: Any, n_groups: Any, out: Any) -> Any:
-        """Write ``y - b nu`` of some rows from the start of ``out``, whole chunks for each; labels may be codes of classes."""
-        return kinds.float64(rows, first, last, n_groups, out), _spread
-
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def gather(typing: Any, tile: Any, n_rows: Any, first: Any, n_groups: Any, design: Any, weight: Any, each: Any, sums: Any) -> Any:
-        """Add ``w * each`` of what lies above the levels of a tile to the sums of every group, by the design of rows from ``first`` on.
-
-        Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
-        """
-        given = kinds.UniTuple(kinds.float64, 2)
-        return given(tile, n_rows, first, n_groups, design, weight, each, sums), _gather
-
-    return spread, gather
 
 
 def _spread(context: Any, builder: Any, signature: Any, values: Any) -> Any:

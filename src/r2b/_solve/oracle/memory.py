@@ -216,7 +216,11 @@ class ClassOracle:
         self.threads = threads or cores()
         few = kernel == "auto" and rows.entries < MANY_ENTRIES
         self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is plain else "compiled"
-        self.kernel = _kernel(self.kernel_choice)
+        self.kernel: ModuleType = classes_plain
+        if self.kernel_choice == "compiled":
+            from r2b._solve.oracle import classes_compiled
+
+            self.kernel = classes_compiled
         total = rows.group_weight
         self.total_weight = float(total.sum())
         self.cell_share = total / self.total_weight
@@ -316,11 +320,3 @@ def oracle_of(
 
 def _order(worth: Floats) -> Whole:
     return np.argsort(-worth, axis=1, kind="stable").astype(np.int64, copy=False)
-
-
-def _kernel(choice: KernelChoice) -> ModuleType:
-    if choice == "numpy":
-        return classes_plain
-    from r2b._solve.oracle import classes_compiled
-
-    return classes_compiled

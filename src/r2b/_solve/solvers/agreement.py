@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity import proves_infeasible, surely_feasible
+from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
+from r2b._constraints.parity import Parity
+from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
 from r2b._solve.certificate import Certificate
 
 Floats = NDArray[np.float64]

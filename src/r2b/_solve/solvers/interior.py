@@ -12,18 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.central import (
-    Aim,
-    CentralPath,
-    CentralPoint,
-    Gaps,
-    InteriorState,
-    RowGaps,
-    RowPoint,
-    RowSystem,
-    System,
-    longest,
-)
+from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowGaps, RowPoint, RowSystem, System, longest
 from r2b._solve.solvers.newton import LevelSystem, products
 
 Floats = NDArray[np.float64]

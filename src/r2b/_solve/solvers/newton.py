@@ -13,9 +13,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity import Parity, Projected
+from r2b._constraints.parity import Parity
+from r2b._constraints.parity.bounds import Projected
 from r2b._data.compute import in_order, parts_of
-from r2b._solve.oracle import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
+from r2b._solve.oracle.protocol import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
 
 Floats = NDArray[np.float64]
