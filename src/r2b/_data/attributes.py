@@ -226,12 +226,9 @@ def all_attributes(sensitive_features: Any, control_features: Any) -> tuple[Attr
     control = () if control_features is None else attributes_of(control_features, argument=CONTROL)
     both = {attribute.name for attribute in sensitive} & {attribute.name for attribute in control}
     if both:
-        raise ShapeError(
-            f"Both {SENSITIVE} and {CONTROL} have a column named {min(both)!r}.",
-            remedy="Rename one of them, or leave it out of one of the two arguments.",
-            column=min(both),
-            arguments=(SENSITIVE, CONTROL),
-        )
+        problem = f"Both {SENSITIVE} and {CONTROL} have a column named {min(both)!r}."
+        remedy = "Rename one of them, or leave it out of one of the two arguments."
+        raise ShapeError(problem, remedy=remedy, column=min(both), arguments=(SENSITIVE, CONTROL))
     _refuse_other_rows(sensitive + control)
     return sensitive + control
 

@@ -110,12 +110,8 @@ def refuse_beyond_memory(needed: int, what: str, remedy: str) -> None:
     """
     left = available() if needed >= _WORTH_ASKING else None
     if left is not None and needed > left:
-        raise MemoryLimitError(
-            f"{what} would take {format_bytes(needed)} of memory, and {format_bytes(left)} are available.",
-            remedy=remedy,
-            needed=needed,
-            available=left,
-        )
+        problem = f"{what} would take {format_bytes(needed)} of memory, and {format_bytes(left)} are available."
+        raise MemoryLimitError(problem, remedy=remedy, needed=needed, available=left)
 
 
 _WORTH_ASKING = 1 << 26  # bytes below which asking costs more than it is worth
@@ -272,11 +268,12 @@ def generator(random_state: Any) -> np.random.Generator:
             return np.random.Generator(random_state._bit_generator)
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
-        raise ParameterError(
-            f"random_state is {random_state!r}.",
-            remedy="Pass a whole number of zero or more, a generator of NumPy, or None for other draws each time.",
-            random_state=random_state,
-        ) from None
+        raise _no_seed(random_state, "of zero or more") from None
+
+
+def _no_seed(random_state: Any, which: str) -> ParameterError:
+    remedy = f"Pass a whole number {which}, a generator of NumPy, or None for other draws each time."
+    return ParameterError(f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state)
 
 
 def seed_of(random_state: Any) -> int:
@@ -297,10 +294,8 @@ def seed_of(random_state: Any) -> int:
     >>> seed_of(7), seed_of(np.random.default_rng(7)) == seed_of(np.random.default_rng(7))
     (7, True)
     """
-    if isinstance(random_state, bool) or (isinstance(random_state, (int, np.integer)) and not 0 <= int(random_state) < 2**63):
-        raise ParameterError(
-            f"random_state is {random_state!r}.",
-            remedy="Pass a whole number from 0 to 2**63 - 1, a generator of NumPy, or None for other draws each time.",
-            random_state=random_state,
-        )
-    return int(random_state) if isinstance(random_state, (int, np.integer)) else int(generator(random_state).integers(2**63))
+    if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)):
+        return int(generator(random_state).integers(2**63))
+    if not 0 <= int(random_state) < 2**63:
+        raise _no_seed(random_state, "from 0 to 2**63 - 1")
+    return int(random_state)

@@ -167,41 +167,37 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
     if not dataset.labels.is_soft:
         return _merge_classes(dataset)
     if choice != "never" and (codes := _certain(dataset)) is not None:
-        return _merge_certain(dataset, codes)
+        certain = replace(dataset, labels=Labels(dataset.labels.vocabulary, codes=codes))
+        return replace(_merge_classes(certain), dataset=dataset)
     if choice == "always" or (choice == "auto" and _repeats(dataset)):
         return _merge_matrix(dataset)
-    matrix = dataset.labels.matrix
-    assert matrix is not None
-    return Rows(matrix, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset)
+    return Rows(dataset.labels.array, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset)
 
 
 def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
     """Give ``group * n_classes + class`` of the rows of a table of class labels."""
-    codes = dataset.labels.codes
-    assert codes is not None
     n_cells = dataset.n_groups * dataset.n_classes
     joint = dataset.groups.codes[start:stop].astype(smallest_unsigned(n_cells))
     joint *= joint.dtype.type(dataset.n_classes)
-    joint += codes[start:stop].astype(joint.dtype, copy=False)
+    joint += dataset.labels.array[start:stop].astype(joint.dtype, copy=False)
     return joint
 
 
 def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
     n_cells = dataset.n_groups * dataset.n_classes
-    weight = None if ignore_weight else dataset.weight
-    if weight is None and dataset.repeats is not None:
-        weight = dataset.repeats
-    elif weight is not None:
-        return exact_bincount(joint_codes(dataset), weight, n_cells).reshape(dataset.n_groups, dataset.n_classes)
-    if weight is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
-        return _count_in_pairs(dataset).reshape(dataset.n_groups, dataset.n_classes)
-    total = np.zeros(n_cells)
-    block = max(BLOCK_ROWS, 4 * n_cells)  # the table of a block must not cost more than its rows
-    # Blocks in a fixed order: the same rows give the same bits, and the joint codes never exist whole.
-    for start in range(0, dataset.n_rows, block):
-        joint = joint_codes(dataset, start, start + block)
-        total += np.bincount(joint, None if weight is None else weight[start : start + block], minlength=n_cells)
+    repeats = dataset.repeats
+    if dataset.weight is not None and not ignore_weight:
+        total = exact_bincount(joint_codes(dataset), dataset.weight, n_cells)
+    elif repeats is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
+        total = _count_in_pairs(dataset)
+    else:
+        total = np.zeros(n_cells)
+        block = max(BLOCK_ROWS, 4 * n_cells)  # the table of a block must not cost more than its rows
+        # Blocks in a fixed order: the same rows give the same bits, and the joint codes never exist whole.
+        for start in range(0, dataset.n_rows, block):
+            joint = joint_codes(dataset, start, start + block)
+            total += np.bincount(joint, None if repeats is None else repeats[start : start + block], minlength=n_cells)
     return total.reshape(dataset.n_groups, dataset.n_classes)
 
 
@@ -239,8 +235,7 @@ def _merge_classes(dataset: Dataset) -> Rows:
 
 def _merge_sparse(dataset: Dataset) -> Rows:
     """Merge class labels where few pairs of group and class occur: a table of all pairs would be longer than the rows."""
-    groups, classes, weight = dataset.groups.codes, dataset.labels.codes, dataset.weight
-    assert classes is not None
+    groups, classes, weight = dataset.groups.codes, dataset.labels.array, dataset.weight
     if weight is None and dataset.repeats is not None:
         weight = dataset.repeats.astype(np.float64)
     if dataset.n_groups < dataset.n_rows:  # where every row is a group of its own there is nothing to merge
@@ -256,8 +251,7 @@ def _merge_sparse(dataset: Dataset) -> Rows:
 
 def _certain(dataset: Dataset) -> Array | None:
     """Give the class of each row where all probabilities are 0 or 1."""
-    matrix = dataset.labels.matrix
-    assert matrix is not None
+    matrix = dataset.labels.array
     if not _all_certain(matrix[:16]) or not _all_certain(matrix[:: max(dataset.n_rows // _PROBE_ROWS, 1)]):
         return None
     codes = np.empty(len(matrix), dtype=smallest_unsigned(matrix.shape[1]))
@@ -274,42 +268,23 @@ def _all_certain(block: Array) -> bool:
     return bool(((block == 0) | (block == 1)).all())
 
 
-def _merge_certain(dataset: Dataset, codes: Array) -> Rows:
-    """Merge one-hot rows as the classes that they are."""
-    named = replace(dataset, labels=Labels(dataset.labels.vocabulary, codes=codes))
-    return replace(_merge_classes(named), dataset=dataset)
-
-
 def _repeats(dataset: Dataset) -> bool:
     step = max(dataset.n_rows // _PROBE_ROWS, 1)
-    matrix = dataset.labels.matrix
-    assert matrix is not None
-    probe = row_hashes(matrix[::step], dataset.groups.codes[::step])
+    probe = row_hashes(dataset.labels.array[::step], dataset.groups.codes[::step])
     return len(np.unique(probe)) <= _REPEATED * len(probe)
 
 
 def _merge_matrix(dataset: Dataset) -> Rows:
-    matrix, codes = dataset.labels.matrix, dataset.groups.codes
-    assert matrix is not None
+    matrix, codes = dataset.labels.array, dataset.groups.codes
     # First appearance decides the order, so that the merged rows do not depend on the hash.
     row_of, first = by_first(row_hashes(matrix, codes))
     labels, groups = matrix[first], codes[first]
-    if not _same_rows(matrix, codes, labels, groups, row_of):  # a collision of 64-bit hashes: correct without merging
+    blocks = ((rows, row_of[rows]) for rows in row_blocks(matrix))
+    if not all(np.array_equal(labels[at], matrix[rows]) and np.array_equal(groups[at], codes[rows]) for rows, at in blocks):
+        # A collision of 64-bit hashes: correct without merging.
         return Rows(matrix, codes, dataset.weight, dataset.n_groups, dataset)
     weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
     return Rows(labels, groups, weight, dataset.n_groups, dataset, row_of)
-
-
-def _same_rows(matrix: Array, codes: Array, labels: Array, groups: Array, row_of: Array) -> bool:
-    block = max(1, 131_072 // matrix.shape[1])
-    for start in range(0, len(matrix), block):
-        stand_in = row_of[start : start + block]
-        if not (
-            np.array_equal(labels[stand_in], matrix[start : start + block])
-            and np.array_equal(groups[stand_in], codes[start : start + block])
-        ):
-            return False
-    return True
 
 
 def cell_sums(labels: Labels, groups: Groups, weight: Floats | None) -> tuple[Floats, Floats]:

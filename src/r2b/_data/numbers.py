@@ -153,15 +153,10 @@ def read_continuous(column: Column, *, what: str, missing: str) -> tuple[Array, 
     if missing == "error":
         refuse_missing(gaps, what, "Drop or fill these rows.")
     elif missing == "group" and count:
-        raise ParameterError(
-            f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row}), "
-            "and missing='group' has no group for them: the attribute is continuous.",
-            remedy="Pass missing='exclude', or drop these rows.",
-            parameter="missing",
-            column=what,
-            row=row,
-            count=count,
-        )
+        found = f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row})"
+        problem = f"{found}, and missing='group' has no group for them: the attribute is continuous."
+        remedy = "Pass missing='exclude', or drop these rows."
+        raise ParameterError(problem, remedy=remedy, parameter="missing", column=what, row=row, count=count)
     refuse_all_missing(gaps, what)
     return _encode_numbers(column, gaps, what=what, has_missing=count > 0)
 

@@ -207,9 +207,8 @@ def class_names(found: Frame | Matrix, *, what: str) -> Array:
     if other is not None:
         pair, types = (names[0], names[other]), (words[0], words[other])
         problem = f"The columns of {what} are named {pair[0]!r} ({types[0]}) and {pair[1]!r} ({types[1]}), and classes are of one type."
-        raise MixedTypeError(
-            problem, remedy="Name all of them by text: rename the columns with str.", argument=what, names=pair, types=types
-        )
+        remedy = "Name all of them by text: rename the columns with str."
+        raise MixedTypeError(problem, remedy=remedy, argument=what, names=pair, types=types)
     return found.names
 
 

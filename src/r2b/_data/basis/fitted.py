@@ -14,6 +14,7 @@ from r2b._data.basis.functions import (
     Floats,
     Function,
     distribution,
+    function_error,
     functions_of,
     knots_of,
     named,
@@ -23,7 +24,8 @@ from r2b._data.basis.functions import (
     outcomes,
     refuse_batchwise,
 )
-from r2b.errors import FileFormatError, InputError, ParameterError
+from r2b._data.values import listed, stored_as
+from r2b.errors import InputError, ParameterError
 
 Choice = Literal["linear", "spline"] | Function | Sequence[Function]
 Kind = Literal["linear", "spline", "functions"]
@@ -112,12 +114,9 @@ class Basis:
         far = ~np.isfinite(found).all(axis=1)
         if far.any():
             value = float(numbers[far][0])
-            raise InputError(
-                f"The value {value!r} is so far outside the fitted range {self.fitted_range} that the basis functions overflow there.",
-                remedy="Correct the value, or fit on data that has such values.",
-                value=value,
-                fitted_range=self.fitted_range,
-            )
+            problem = f"The value {value!r} is so far outside the fitted range {self.fitted_range} that the basis functions overflow there."
+            remedy = "Correct the value, or fit on data that has such values."
+            raise InputError(problem, remedy=remedy, value=value, fitted_range=self.fitted_range)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -135,12 +134,9 @@ class Basis:
         ('linear', [1.0], ['linear'])
         """
         if self.kind == "functions":
-            raise ParameterError(
-                f"The basis holds functions of your own ({', '.join(map(repr, self.names))}), which a file cannot hold.",
-                remedy='Only basis="linear" and basis="spline" can be saved: choose one of them, or keep this object in memory.',
-                kind=self.kind,
-                names=self.names,
-            )
+            problem = f"The basis holds functions of your own ({listed(self.names)}), which a file cannot hold."
+            remedy = 'Only basis="linear" and basis="spline" can be saved: choose one of them, or keep this object in memory.'
+            raise ParameterError(problem, remedy=remedy, kind=self.kind, names=self.names)
         plain = {"kind": self.kind, "names": list(self.names), "knots_asked": self.knots_asked, "fitted_range": list(self.fitted_range)}
         return plain | {key: getattr(self, key).tolist() for key in _ARRAYS}
 
@@ -153,19 +149,13 @@ class Basis:
         FileFormatError
             The dictionary is not one of a basis.
         """
-        try:
+        with stored_as("basis"):
             names = tuple(str(name) for name in stored["names"])
-            arrays = {key: np.array(stored[key], dtype=np.float64) for key in _ARRAYS}
+            arrays: dict[str, Any] = {key: np.array(stored[key], dtype=np.float64) for key in _ARRAYS}
             low, high = (float(value) for value in stored["fitted_range"])
             kind, asked = stored["kind"], int(stored["knots_asked"])
             _check_stored(kind, len(names), arrays)
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise FileFormatError(
-                f"The stored basis cannot be read: {type(error).__name__} ({error}).",
-                remedy="Save the object again with this release.",
-            ) from error
-        used, origin, scale, centre, transform = (arrays[key] for key in _ARRAYS)
-        return cls(kind, names, used, asked, (low, high), origin, scale, centre, transform)
+            return cls(kind, names, knots_asked=asked, fitted_range=(low, high), **arrays)
 
 
 _ARRAYS = ("knots", "origin", "scale", "centre", "transform")
@@ -237,9 +227,8 @@ def fit_basis(values: ArrayLike, weight: ArrayLike, *, basis: Choice = "spline",
         kind, raw = "spline", natural_splines(used, numbers)
         names = (named(name, "linear"), *(named(name, f"spline {j}") for j in range(2, len(used))))
     else:
-        raise ParameterError(
-            f"The basis {basis!r} is not known.", remedy='Choose "linear", "spline", or pass functions of your own.', basis=basis
-        )
+        remedy = 'Choose "linear", "spline", or pass functions of your own.'
+        raise ParameterError(f"The basis {basis!r} is not known.", remedy=remedy, basis=basis)
     origin, scale = _placed(raw, share, names, kind)
     ready = (raw - origin) / scale
     transform = _orthonormal(ready - share @ ready, share, names, kind)
@@ -260,12 +249,7 @@ def _placed(raw: Floats, share: Floats, names: tuple[str, ...], kind: Kind) -> t
         if constant or not math.isfinite(reach):
             problem = f"is constant: {float(value)!r} for every row with weight" if constant else "has values too far apart for a float"
             leave = OTHER_KNOTS if kind == "spline" else "Leave it out: no label is correlated with a constant."
-            raise ParameterError(
-                f"The basis function {name!r} {problem}.",
-                remedy=leave if constant else "Divide it by a power of ten.",
-                function=name,
-                value=float(value),
-            )
+            raise function_error(name, problem, leave if constant else "Divide it by a power of ten.", value=float(value))
     return origin, scale
 
 
@@ -283,25 +267,16 @@ def _orthonormal(centred: Floats, share: Floats, names: tuple[str, ...], kind: K
     missing = max(len(names) - len(centred), 0)
     centred, root = np.pad(centred, ((0, missing), (0, 0))), np.sqrt(np.pad(share, (0, missing)))[:, None]
     norm = np.linalg.norm(root * centred, axis=0)
-    if (norm == 0).any():
-        _refuse_dependent(names[int(np.argmin(norm))], kind, 0.0)
     # Columns of length 1: the diagonal is the part of each function that those before it do not have. A second round of QR on the
     # result was tried; what is left is the rounding of the functions themselves.
-    triangle = np.linalg.qr(root * centred / norm, mode="r")
+    triangle = np.linalg.qr(root * centred / np.where(norm > 0, norm, 1), mode="r")
     new = np.abs(np.diag(triangle))
     if (new < NEW_PART).any():
         first = int(np.argmax(new < NEW_PART))
-        _refuse_dependent(names[first], kind, float(new[first]))
+        name = names[first]
+        problem = f"On these values the basis function {name!r} is a linear combination of a constant and the functions before it."
+        remedy = OTHER_KNOTS if kind == "spline" else "Leave it out: bounding the others bounds it."
+        raise ParameterError(problem, remedy=remedy, function=name, new_part=float(new[first]))
     signed = triangle * np.sign(np.diag(triangle))[:, None]
     transform: Floats = np.triu(np.linalg.inv(signed)) / norm[:, None]
     return transform
-
-
-def _refuse_dependent(name: str, kind: Kind, new: float) -> None:
-    fix = OTHER_KNOTS if kind == "spline" else "Leave it out: bounding the others bounds it."
-    raise ParameterError(
-        f"On these values the basis function {name!r} is a linear combination of a constant and the functions before it.",
-        remedy=fix,
-        function=name,
-        new_part=new,
-    )

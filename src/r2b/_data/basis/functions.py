@@ -37,9 +37,8 @@ def numeric_values(values: ArrayLike, *, what: str = "the attribute") -> Floats:
     """
     array: Array = np.asarray(values)
     if array.ndim != 1:
-        raise ShapeError(
-            f"The values of {what} have the shape {array.shape}.", remedy="Pass one value per row.", column=what, shape=array.shape
-        )
+        problem = f"The values of {what} have the shape {array.shape}."
+        raise ShapeError(problem, remedy="Pass one value per row.", column=what, shape=array.shape)
     if array.dtype.kind in "fiu":
         numbers: Floats = array.astype(np.float64)
     else:
@@ -53,15 +52,12 @@ def numeric_values(values: ArrayLike, *, what: str = "the attribute") -> Floats:
 
 
 def _not_numeric(value: Any, what: str) -> InputError:
-    return InputError(
-        f"In {what}, the value {value!r} is not a finite number, and a continuous attribute has no other values.",
-        remedy="Convert it to numbers (a date to an age, for example) and drop rows without one, or use the attribute as groups.",
-        column=what,
-        value=value,
-    )
+    problem = f"In {what}, the value {value!r} is not a finite number, and a continuous attribute has no other values."
+    remedy = "Convert it to numbers (a date to an age, for example) and drop rows without one, or use the attribute as groups."
+    return InputError(problem, remedy=remedy, column=what, value=value)
 
 
-def spoken(name: str) -> str:
+def called(name: str) -> str:
     """Say which attribute is meant in an error."""
     return f"the attribute {name!r}" if name else "the attribute"
 
@@ -73,45 +69,31 @@ def named(name: str, function: str) -> str:
 
 def distribution(values: ArrayLike, weight: ArrayLike, name: str) -> tuple[Floats, Floats]:
     """Check values and weights; give those that count, ascending, and their shares of the weight."""
-    what = spoken(name)
+    what = called(name)
     numbers, given = numeric_values(values, what=what), np.asarray(weight)
     if given.dtype.kind not in "fiub":
         raise WeightError(f"The weights of {what} have the dtype {given.dtype}.", remedy="Pass numbers.", dtype=str(given.dtype))
     weights = given.astype(np.float64)
     if weights.shape != numbers.shape:
-        raise LengthError(
-            f"There are {len(numbers)} values of {what}, but weights of shape {weights.shape}.",
-            remedy="Pass one weight per value.",
-            lengths=(len(numbers), weights.shape),
-        )
+        problem = f"There are {len(numbers)} values of {what}, but weights of shape {weights.shape}."
+        raise LengthError(problem, remedy="Pass one weight per value.", lengths=(len(numbers), weights.shape))
     bad = ~(weights >= 0) | ~np.isfinite(weights)
     with np.errstate(over="ignore"):
         total = float(weights.sum()) if not bad.any() else math.nan
     if not 0 < total < math.inf:
         found = f"a weight of {float(weights[bad][0])!r}" if bad.any() else f"weights that add up to {total!r}"
-        raise WeightError(
-            f"The values of {what} have {found}.",
-            remedy="Pass finite weights of zero or more, with a positive and finite sum.",
-            total=total,
-        )
+        remedy = "Pass finite weights of zero or more, with a positive and finite sum."
+        raise WeightError(f"The values of {what} have {found}.", remedy=remedy, total=total)
     order = np.argsort(numbers, kind="stable")
     order = order[weights[order] > 0]
     numbers, share = numbers[order], weights[order] / total
     low, high = float(numbers[0]), float(numbers[-1])
     if low == high:
-        raise InputError(
-            f"All rows with weight have the same value {low!r} of {what}.",
-            remedy="Leave the attribute out: labels cannot depend on it.",
-            column=name,
-            value=low,
-        )
+        problem = f"All rows with weight have the same value {low!r} of {what}."
+        raise InputError(problem, remedy="Leave the attribute out: labels cannot depend on it.", column=name, value=low)
     if not math.isfinite(high - low):
-        raise InputError(
-            f"The values of {what} lie between {low!r} and {high!r}, a distance that a float cannot hold.",
-            remedy="Divide the attribute by a power of ten.",
-            column=name,
-            range=(low, high),
-        )
+        problem = f"The values of {what} lie between {low!r} and {high!r}, a distance that a float cannot hold."
+        raise InputError(problem, remedy="Divide the attribute by a power of ten.", column=name, range=(low, high))
     return numbers, share
 
 
@@ -123,12 +105,15 @@ def functions_of(basis: Any) -> tuple[Function, ...]:
     functions = (basis,) if callable(basis) else tuple(basis) if isinstance(basis, Sequence) else ()
     wrong = next((function for function in functions if not callable(function)), None)
     if not functions or wrong is not None:
-        raise ParameterError(
-            f"The basis {basis!r} holds no function." if not functions else f"The basis holds {wrong!r}, which is not a function.",
-            remedy='Pass "linear", "spline", a function of an array of values, or a list of such functions.',
-            basis=basis,
-        )
+        problem = f"The basis {basis!r} holds no function." if not functions else f"The basis holds {wrong!r}, which is not a function."
+        remedy = 'Pass "linear", "spline", a function of an array of values, or a list of such functions.'
+        raise ParameterError(problem, remedy=remedy, basis=basis)
     return functions
+
+
+def function_error(name: str, problem: str, remedy: str, **facts: Any) -> ParameterError:
+    """Build the error for a basis function that cannot be used."""
+    return ParameterError(f"The basis function {name!r} {problem}.", remedy=remedy, function=name, **facts)
 
 
 def names_of(functions: tuple[Function, ...], name: str) -> tuple[str, ...]:
@@ -153,20 +138,18 @@ def _called(function: Function, name: str, numbers: Floats) -> Floats:
         with np.errstate(all="ignore"):  # what is not finite is refused below, with the value that it came from
             result: Array = np.asarray(function(numbers.copy()))
     except Exception as error:
-        problem = f"The basis function {name!r} raised {type(error).__name__} ({error})."
-        raise ParameterError(problem, remedy="Correct the function: it is called with an array of values.", function=name) from error
+        problem, remedy = f"raised {type(error).__name__} ({error})", "Correct the function: it is called with an array of values."
+        raise function_error(name, problem, remedy) from error
     if result.shape != numbers.shape:
-        problem = f"The basis function {name!r} gave the shape {result.shape} for values of shape {numbers.shape}."
-        raise ParameterError(problem, remedy=fix, function=name, shape=result.shape, expected=numbers.shape)
+        problem = f"gave the shape {result.shape} for values of shape {numbers.shape}"
+        raise function_error(name, problem, fix, shape=result.shape, expected=numbers.shape)
     if result.dtype.kind not in "fiub":
-        problem = f"The basis function {name!r} gave {result.dtype} instead of numbers."
-        raise ParameterError(problem, remedy=fix, function=name, dtype=str(result.dtype))
+        raise function_error(name, f"gave {result.dtype} instead of numbers", fix, dtype=str(result.dtype))
     outcome: Floats = result.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(outcome))
     if len(bad):
         value, found = float(numbers[bad[0]]), float(outcome[bad[0]])
-        problem = f"The basis function {name!r} gives {found!r} at the value {value!r}."
-        raise ParameterError(problem, remedy=fix, function=name, value=value, found=found)
+        raise function_error(name, f"gives {found!r} at the value {value!r}", fix, value=value, found=found)
     return outcome
 
 
@@ -176,13 +159,9 @@ def refuse_batchwise(functions: tuple[Function, ...], names: tuple[str, ...], nu
     off = np.abs(outcomes(functions, names, numbers[some]) - raw[some]).max(axis=0)
     wrong = np.flatnonzero(off > 1e-9 * np.abs(raw).max(axis=0))
     if len(wrong):
-        name = names[wrong[0]]
-        raise ParameterError(
-            f"The basis function {name!r} gives a value another result when other values are passed with it.",
-            remedy="Compute means, ranks and the like once, outside, and use them as constants in the function.",
-            function=name,
-            difference=float(off[wrong[0]]),
-        )
+        problem = "gives a value another result when other values are passed with it"
+        remedy = "Compute means, ranks and the like once, outside, and use them as constants in the function."
+        raise function_error(names[wrong[0]], problem, remedy, difference=float(off[wrong[0]]))
 
 
 # The outermost knots leave a twentieth of the weight on either side: beyond them a spline is a straight line, so that a few far values
@@ -195,41 +174,33 @@ NEAREST_KNOTS = 1e-14
 def knots_of(knots: int | ArrayLike, numbers: Floats, share: Floats, name: str) -> tuple[Floats, int]:
     """Give the knots to use and the number asked for."""
     given = np.asarray(knots)
-    if given.dtype.kind not in "fiu" or given.ndim > 1 or (given.ndim == 0 and given.dtype.kind == "f"):
-        raise _bad_knots(f"The knots are {knots!r}", knots)
-    if given.ndim == 0:
-        if given < 2:
-            raise _bad_knots(f"A spline of {int(given)} knots was asked for", knots)
+    whole, problem = given.ndim == 0 and given.dtype.kind in "iu", ""
+    if not (whole or (given.ndim == 1 and given.dtype.kind in "fiu")):
+        problem = f"The knots are {knots!r}"
+    elif whole and given < 2:
+        problem = f"A spline of {int(given)} knots was asked for"
+    elif not whole and (len(given) < 2 or not np.isfinite(given).all() or (np.diff(given) <= 0).any()):
+        problem = f"The knots are {given.tolist()!r}"
+    if problem:
+        remedy = "Pass a whole number of at least 2, or at least two increasing finite numbers."
+        raise ParameterError(f"{problem}.", remedy=remedy, knots=knots)
+    used = given.astype(np.float64)
+    if whole:
         # Sums of shares carry rounding, and a quantile that equals one must not slip over it.
         wanted = np.linspace(OUTER_SHARE, 1 - OUTER_SHARE, int(given)) - 1e-12
         used = np.unique(numbers[np.minimum(np.searchsorted(np.cumsum(share), wanted), len(numbers) - 1)])
         if len(used) < 2:
-            raise ParameterError(
-                f"All {int(given)} knots of {spoken(name)} fall on {float(used[0])!r}, which holds nearly all of the weight.",
-                remedy='Pass the knots themselves as increasing numbers, or basis="linear".',
-                knots=used.tolist(),
-                asked=int(given),
-                column=name,
-            )
-    else:
-        used = given.astype(np.float64)
-        if len(used) < 2 or not np.isfinite(used).all() or (np.diff(used) <= 0).any():
-            raise _bad_knots(f"The knots are {given.tolist()!r}", knots)
+            problem = f"All {int(given)} knots of {called(name)} fall on {float(used[0])!r}, which holds nearly all of the weight."
+            remedy = 'Pass the knots themselves as increasing numbers, or basis="linear".'
+            raise ParameterError(problem, remedy=remedy, knots=used.tolist(), asked=int(given), column=name)
     gaps = np.diff(used) / (used[-1] - used[0])
     nearest = int(np.argmin(gaps))
     if not gaps[nearest] > NEAREST_KNOTS:
         pair = float(used[nearest]), float(used[nearest + 1])
-        raise ParameterError(
-            f"The knots {pair[0]!r} and {pair[1]!r} of {spoken(name)} are too near each other beside the range of all knots.",
-            remedy="Pass knots that are farther apart, or transform the attribute, for example by its logarithm.",
-            knots=pair,
-            column=name,
-        )
-    return used, int(given) if given.ndim == 0 else len(used)
-
-
-def _bad_knots(found: str, knots: Any) -> ParameterError:
-    return ParameterError(f"{found}.", remedy="Pass a whole number of at least 2, or at least two increasing finite numbers.", knots=knots)
+        problem = f"The knots {pair[0]!r} and {pair[1]!r} of {called(name)} are too near each other beside the range of all knots."
+        remedy = "Pass knots that are farther apart, or transform the attribute, for example by its logarithm."
+        raise ParameterError(problem, remedy=remedy, knots=pair, column=name)
+    return used, int(given) if whole else len(used)
 
 
 def natural_splines(knots: Floats, numbers: Floats) -> Floats:
