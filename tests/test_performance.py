@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, ProbabilityError, ShapeError, UnseenError, WeightError
-from r2b.metrics.performance import error_parity, parity_interval, top_k_accuracy, tv_accuracy
+from r2b.metrics import error_parity, parity_interval, top_k_accuracy, tv_accuracy
 
 SCORES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6], [0.4, 0.4, 0.2]])
 Y = ["a", "c", "b", "a"]

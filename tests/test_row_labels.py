@@ -7,10 +7,9 @@ import pytest
 import r2b
 from r2b._data.columns import refuse_other_index
 from r2b.errors import LengthError, RowLabelError
-from r2b.metrics import demographic_parity, group_means
+from r2b.metrics import demographic_parity, error_parity, group_means, parity_interval, top_k_accuracy, tv_accuracy
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation
-from r2b.metrics.performance import error_parity, parity_interval, top_k_accuracy, tv_accuracy
 from r2b.metrics.theory import generalization_bound
 from r2b.sklearn import LabelDebiaser
 

@@ -9,9 +9,8 @@ from r2b._data import read
 from r2b._data.merge import class_weights
 from r2b.datasets import load_adult
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
-from r2b.metrics import demographic_parity
+from r2b.metrics import GeneralizationBound, demographic_parity, generalization_bound, rademacher_complexity, sampling_level
 from r2b.metrics.chance import parities_of_rows, parities_of_tables
-from r2b.metrics.theory import GeneralizationBound, generalization_bound, rademacher_complexity, sampling_level
 
 H = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.2, 0.8]])
 F = np.array([[0.7, 0.3], [0.5, 0.5], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])

@@ -1,13 +1,7 @@
 """Measures of labels and predictions, with intervals. No solver is used here, so a metric can contradict one."""
 
 from r2b.metrics.chance import SamplingLevel, sampling_level
-from r2b.metrics.demographic import (
-    GroupMeans,
-    ParityByClass,
-    demographic_parity,
-    demographic_parity_by_class,
-    group_means,
-)
+from r2b.metrics.demographic import GroupMeans, ParityByClass, demographic_parity, demographic_parity_by_class, group_means
 from r2b.metrics.explained import Explained, explained_variation
 from r2b.metrics.intervals import Interval, parity_interval
 from r2b.metrics.performance import ErrorParity, Score, error_parity, top_k_accuracy, tv_accuracy

@@ -163,7 +163,7 @@ def clopper_pearson(mean: Floats, size: Floats, tail: float) -> tuple[Floats, Fl
 
 
 def beta_quantile(p: float, a: Floats, b: Floats) -> Floats:
-    """Invert :func:`beta_cdf`: a known approximation where both parameters are large, and else halving, begun around it.
+    """Give a quantile of the beta law: a known approximation where both parameters are large, and else halving, begun around it.
 
     Examples
     --------
@@ -197,17 +197,6 @@ def _approximate_quantile(p: float, a: Floats, b: Floats) -> Floats:
     h = 2 / (one + two)
     w = y * np.sqrt(np.maximum(h + lam, 0.0)) / h - (two - one) * (lam + 5 / 6 - 2 / (3 * h))
     return np.asarray(a / (a + b * np.exp(np.clip(2 * w, -700, 700))))
-
-
-def beta_cdf(x: Floats, a: Floats, b: Floats) -> Floats:
-    """Give the distribution function of the beta law: the regularised incomplete beta function.
-
-    Examples
-    --------
-    >>> beta_cdf(np.array([0.25, 0.5]), np.array([1.0, 2.0]), np.array([1.0, 2.0])).round(12)
-    array([0.25, 0.5 ])
-    """
-    return _beta_law(x, a, b)[0]
 
 
 def _beta_law(x: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:

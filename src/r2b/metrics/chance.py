@@ -118,17 +118,9 @@ def sampling_level(
     # Unweighted classes are counts in a table, and a permutation is a draw of the table with its margins: no row is touched.
     counted = not data.labels.is_soft and data.weight is None and means.size <= data.n_rows <= _LARGEST_HYPERGEOMETRIC
     draws = parities_of_tables(class_weights(data), n_permutations, rng) if counted else parities_of_rows(data, n_permutations, rng)
-    approximation, sharper = approximations(data)
-    as_unfair = int((draws >= observed - _SAME).sum())
-    return SamplingLevel(
-        observed=observed,
-        mean=float(draws.mean()),
-        quantiles={float(q): float(np.quantile(draws, q)) for q in quantiles},
-        p_value=(1 + as_unfair) / (1 + n_permutations),
-        approximation=approximation,
-        sharper=sharper,
-        draws=draws,
-    )
+    by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
+    p_value = (1 + int((draws >= observed - _SAME).sum())) / (1 + n_permutations)
+    return SamplingLevel(observed, float(draws.mean()), by_chance, p_value, *approximations(data), draws)
 
 
 def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:

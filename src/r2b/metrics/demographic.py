@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b._data import Dataset, read
-from r2b._data.arrays import Array, plain_value
+from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.columns import refuse_other_choice
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
-from r2b.errors import ParameterError
 
 Method = Literal["between_groups", "to_overall"]
 
@@ -114,7 +114,6 @@ def demographic_parity_by_class(
     >>> demographic_parity_by_class(["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"]).as_dict()
     {'no': 0.5, 'yes': 0.5}
     """
-    _check_method(method)
     found = group_means(y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     return ParityByClass(parity_by_class_of_means(found.means, found.weights, method), found.classes)
 
@@ -140,9 +139,7 @@ def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -
     """
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
-    for array in (means, weights):
-        array.flags.writeable = False
-    return GroupMeans(means, data.labels.vocabulary.values, data.groups.names, weights)
+    return GroupMeans(frozen(means), data.labels.vocabulary.values, data.groups.names, frozen(weights))
 
 
 def table_to_measure(y: Any, sensitive_features: Any, sample_weight: Any) -> Dataset:
@@ -178,9 +175,14 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
     else:
         sums = _sums_of_matrix(dataset)
         weights = np.bincount(dataset.groups.codes, weights=dataset.weight, minlength=dataset.n_groups).astype(np.float64)
-    means = np.full_like(sums, np.nan)
-    np.divide(sums, weights[:, None], out=means, where=weights[:, None] > 0)
-    return means, weights
+    return divided(sums, weights[:, None]), weights
+
+
+def divided(sums: Array, weights: Array) -> Array:
+    """Divide sums by weights; NaN where there is no weight."""
+    result = np.full(np.broadcast_shapes(sums.shape, weights.shape), np.nan)
+    np.divide(sums, weights, out=result, where=weights > 0)
+    return result
 
 
 def _sums_of_matrix(dataset: Dataset) -> Array:
@@ -229,7 +231,7 @@ def parity_by_class_of_means(means: Array, weights: Array, method: Method = "bet
     >>> parity_by_class_of_means(means, weights), parity_by_class_of_means(means, weights, "to_overall")
     (array([1., 1.]), array([0.75, 0.75]))
     """
-    _check_method(method)
+    refuse_other_choice("method", method, get_args(Method))
     there = np.asarray(means)[np.asarray(weights) > 0]
     if method == "between_groups":
         return np.asarray(there.max(axis=0) - there.min(axis=0))
@@ -245,14 +247,3 @@ def parity_of_means(means: Array, weights: Array, method: Method = "between_grou
     0.25
     """
     return float(parity_by_class_of_means(means, weights, method).max())
-
-
-def _check_method(method: str) -> None:
-    options = get_args(Method)
-    if method not in options:
-        raise ParameterError(
-            f"The method {method!r} is not known.",
-            remedy=f"Choose one of {', '.join(map(repr, options))}.",
-            method=method,
-            options=options,
-        )

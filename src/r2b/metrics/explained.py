@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from r2b._data.arrays import Array, plain_value
+from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.basis import Basis, Choice, fit_basis
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import WHAT as LABELS
 from r2b._data.dataset import Dataset, read_labels
 from r2b._data.groups import Groups
-from r2b._data.numbers import WHAT as WEIGHTS
-from r2b._data.numbers import read_continuous, read_weight, refuse_weightless_table
+from r2b._data.numbers import read_continuous, refuse_weightless_table, weight_beside
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.demographic import means_of
 
@@ -98,9 +97,7 @@ def explained_variation(
     overall = share @ means
     # The functions have mean 0, so that subtracting a constant changes nothing but the rounding.
     moments = (share[:, None] * fitted.evaluate(values)).T @ (means - overall)
-    by_class = explained_of_moments(moments, overall)
-    by_class.flags.writeable = False
-    return Explained(by_class, data.labels.vocabulary.values, fitted)
+    return Explained(frozen(explained_of_moments(moments, overall)), data.labels.vocabulary.values, fitted)
 
 
 def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
@@ -134,22 +131,16 @@ def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
     """
     table, overall = np.asarray(moments, dtype=np.float64), np.asarray(means, dtype=np.float64)
     if table.ndim != 2 or overall.shape != table.shape[1:]:
-        raise ShapeError(
-            f"The moments have the shape {table.shape} and the means {overall.shape}.",
-            remedy="Pass moments of shape (functions, classes) and one mean per class.",
-            shapes=(table.shape, overall.shape),
-        )
+        problem = f"The moments have the shape {table.shape} and the means {overall.shape}."
+        remedy = "Pass moments of shape (functions, classes) and one mean per class."
+        raise ShapeError(problem, remedy=remedy, shapes=(table.shape, overall.shape))
     wrong = ~((overall >= -ROUNDING) & (overall <= 1 + ROUNDING)) | ~np.isfinite(table).all(axis=0)
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise ParameterError(
-            f"Class {k} has the mean {float(overall[k])!r} and the moments {table[:, k].tolist()!r}.",
-            remedy="Pass means between 0 and 1, and finite moments.",
-            class_index=k,
-            mean=float(overall[k]),
-        )
-    variance = overall * (1 - overall)
-    spread = np.sqrt(np.maximum(variance, 0))
+        problem = f"Class {k} has the mean {float(overall[k])!r} and the moments {table[:, k].tolist()!r}."
+        remedy = "Pass means between 0 and 1, and finite moments."
+        raise ParameterError(problem, remedy=remedy, class_index=k, mean=float(overall[k]))
+    spread = np.sqrt(np.maximum(overall * (1 - overall), 0))
     # Divided before squaring: the square of the moment of a rare class can be too small for a float.
     scaled = np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)
     shares: Floats = (scaled**2).sum(axis=0)
@@ -167,9 +158,6 @@ def _together(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     groups = Groups((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
     if sample_weight is None:
         return Dataset(labels, groups)
-    weights = column_of(sample_weight, what=WEIGHTS)
-    refuse_lengths(LABELS, labels.n_rows, WEIGHTS, len(weights))
-    refuse_other_index((LABELS, index), (WEIGHTS, weights.index))
-    weight = read_weight(weights)
+    weight, _ = weight_beside(sample_weight, labels.n_rows, (LABELS, index))
     refuse_weightless_table(weight)
     return Dataset(labels, groups, weight)

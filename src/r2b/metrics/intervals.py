@@ -18,12 +18,13 @@ import numpy as np
 
 from r2b._data import Dataset
 from r2b._data.arrays import Array
+from r2b._data.columns import refuse_other_choice
 from r2b._data.compute import generator
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
 from r2b.errors import ParameterError
-from r2b.metrics.binomial import difference_bounds, mean_bounds, variance_of_means
-from r2b.metrics.demographic import means_of, table_to_measure
+from r2b.metrics.binomial import difference_bounds, largest_difference, mean_bounds, variance_of_means
+from r2b.metrics.demographic import divided, means_of, table_to_measure
 
 IntervalMethod = Literal["binomial", "normal", "bootstrap"]
 
@@ -54,6 +55,30 @@ class Interval:
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.low, self.high))
+
+
+@dataclass(frozen=True)
+class IntervalSettings:
+    """How an interval is made: level, method, number of resamples and seed; what has no meaning is refused."""
+
+    level: float
+    method: str
+    n_boot: int = 0
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        level, n_boot = self.level, self.n_boot
+        if not isinstance(level, Real) or not 0 < level < 1:
+            raise ParameterError(f"The level {level!r} is not between 0 and 1.", remedy="Pass a level such as 0.99.", level=level)
+        refuse_other_choice("method", self.method, get_args(IntervalMethod))
+        # Refused where no resample is drawn as well: a number without a meaning is a mistake, whatever the method.
+        if not (isinstance(n_boot, Integral) and (n_boot >= 2 or (n_boot == 0 and self.method != "bootstrap"))):
+            remedy = "Pass a whole number, such as n_boot=1000, or more."
+            raise ParameterError(f"There are {n_boot!r} resamples.", remedy=remedy, n_boot=n_boot)
+
+    def interval(self, low: float, high: float) -> Interval:
+        """Give an interval of this level and method, within [0, 1]."""
+        return Interval(max(low, 0.0), min(high, 1.0), self.level, self.method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +184,7 @@ def bootstrap(sample: Sample, statistic: Callable[[Array], Array], *, n_boot: in
     return np.concatenate(found)
 
 
-def mean_interval(values: Array, weight: Array | None, *, level: float, method: str, n_boot: int, random_state: int) -> Interval:
+def mean_interval(values: Array, weight: Array | None, settings: IntervalSettings) -> Interval:
     """Give an interval for a weighted mean of values in [0, 1]; the ends are kept there.
 
     "binomial" is right for few rows too: see ``mean_bounds``. "normal" is the mean plus and minus the normal quantile
@@ -167,36 +192,25 @@ def mean_interval(values: Array, weight: Array | None, *, level: float, method: 
 
     Examples
     --------
-    >>> mean_interval(np.array([0.0, 1.0] * 200), None, level=0.95, method="normal", n_boot=0, random_state=0)
+    >>> mean_interval(np.array([0.0, 1.0] * 200), None, IntervalSettings(0.95, "normal"))
     Interval(low=0.450939..., high=0.549060..., level=0.95, method='normal')
     """
-    check_choices(level, method, n_boot)
-    w = np.ones(len(values)) if weight is None else weight
-    mean = float(w @ values / w.sum())
-    if method == "binomial":
-        variance, size_ = variance_of_means(np.zeros(len(w), np.intp), values[:, None], np.array([[mean]]), weight=w)
-        low, high = (float(end[0]) for end in mean_bounds(np.array([mean]), variance[0], size_, (1 - level) / 2))
-    elif method == "normal":
+    w, one_group = np.ones(len(values)) if weight is None else weight, np.zeros(len(values), np.intp)
+    mean, tail = float(w @ values / w.sum()), (1 - settings.level) / 2
+    if settings.method == "binomial":
+        variance, sizes = variance_of_means(one_group, values[:, None], np.array([[mean]]), weight=w)
+        return settings.interval(*(float(end[0]) for end in mean_bounds(np.array([mean]), variance[0], sizes, tail)))
+    if settings.method == "normal":
         size = effective_size(w)
         spread = float(w @ (values - mean) ** 2 / w.sum())
         # A single row says nothing about its own error.
-        reach = NormalDist().inv_cdf((1 + level) / 2) * (spread / (size - 1)) ** 0.5 if size > 1 + 1e-9 else 1.0
-        low, high = mean - reach, mean + reach
-    else:
-        sample = sample_of_values(values, np.zeros(len(values), dtype=np.intp), weight, 1)
-        means = bootstrap(sample, _first_mean, n_boot=n_boot, random_state=random_state)
-        low, high = (float(end) for end in np.nanquantile(means, [(1 - level) / 2, (1 + level) / 2]))
-    return Interval(max(low, 0.0), min(high, 1.0), level, method)
-
-
-def _first_mean(sums: Array) -> Array:
-    return _divided(sums[:, 0, 1], sums[:, 0, 0])
-
-
-def _divided(sums: Array, weights: Array) -> Array:
-    result = np.full(np.broadcast_shapes(sums.shape, weights.shape), np.nan)
-    np.divide(sums, weights, out=result, where=weights > 0)
-    return result
+        reach = NormalDist().inv_cdf(1 - tail) * (spread / (size - 1)) ** 0.5 if size > 1 + 1e-9 else 1.0
+        return settings.interval(mean - reach, mean + reach)
+    sample = sample_of_values(values, one_group, weight, 1)
+    means = bootstrap(
+        sample, lambda sums: divided(sums[:, 0, 1], sums[:, 0, 0]), n_boot=settings.n_boot, random_state=settings.random_state
+    )
+    return settings.interval(*np.nanquantile(means, [tail, 1 - tail]).tolist())
 
 
 def effective_size(weight: Array) -> float:
@@ -207,13 +221,10 @@ def effective_size(weight: Array) -> float:
     >>> effective_size(np.ones(5)), round(effective_size(np.array([3.0, 1.0])), 3)
     (5.0, 1.6)
     """
-    scaled = weight / weight.max()  # the square of a large weight may not be a number
-    return float(scaled.sum() ** 2 / (scaled @ scaled))
+    return float(group_sizes(np.zeros(len(weight), np.intp), weight, 1)[0])
 
 
-def gap_interval(
-    means: Array, errors: Array, sizes: Array, sample: Sample | None, *, level: float, method: str, n_boot: int, random_state: int
-) -> Interval:
+def gap_interval(means: Array, errors: Array, sizes: Array, sample: Sample | None, settings: IntervalSettings) -> Interval:
     """Give an interval for the largest difference between group means over all columns.
 
     The largest of several estimates is biased upwards and not normal, least of all where the truth is 0, and the percentile interval then
@@ -231,7 +242,7 @@ def gap_interval(
         Effective sizes of the groups. A group of one row says nothing about its own error: by the normal law, and resampled, [0, 1].
     sample : Sample or None
         For the bootstrap alone, with cells of groups (first column the weight), or of groups x classes (the weight alone).
-    level, method, n_boot, random_state
+    settings : IntervalSettings
 
     Returns
     -------
@@ -241,45 +252,33 @@ def gap_interval(
     Examples
     --------
     >>> means, errors = np.array([[0.2], [0.6]]), np.array([[0.03], [0.04]])
-    >>> gap_interval(means, errors, np.array([90, 90]), None, level=0.95, method="normal", n_boot=0, random_state=0)
+    >>> gap_interval(means, errors, np.array([90, 90]), None, IntervalSettings(0.95, "normal"))
     Interval(low=0.302..., high=0.497..., level=0.95, method='normal')
     """
-    check_choices(level, method, n_boot)
     observed = float(np.max(means.max(axis=0) - means.min(axis=0)))
-    n_groups, n_classes = means.shape
+    level, (n_groups, n_classes) = settings.level, means.shape
     if n_groups == 1:
-        return Interval(0.0, 0.0, level, method)
-    if method == "binomial":
+        return settings.interval(0.0, 0.0)
+    if settings.method == "binomial":
         variance = errors**2 * (np.maximum(sizes - 1, 1e-9) / sizes)[:, None]
-        return Interval(*difference_bounds(means, variance, sizes, level=level), level, method)
+        return settings.interval(*difference_bounds(means, variance, sizes, level=level))
     if sizes.min() <= 1 + 1e-9:
-        return Interval(0.0, 1.0, level, method)
-    if method == "normal" or sample is None:
-        quantile = NormalDist().inv_cdf(1 - (1 - level) / (n_classes * n_groups * (n_groups - 1)))
-        low, high = _largest_ends(means, errors, quantile)
-    else:
-        changes = bootstrap(sample, lambda sums: _largest_change(sums, means), n_boot=n_boot, random_state=random_state)
-        reach = float(np.quantile(changes, level))
-        low, high = observed - reach, observed + reach
-    return Interval(max(low, 0.0), min(high, 1.0), level, method)
-
-
-def _largest_ends(means: Array, errors: Array, quantile: float) -> tuple[float, float]:
-    low = high = 0.0
-    for s in range(len(means) - 1):
-        gaps = np.abs(means[s + 1 :] - means[s])
-        reach = quantile * np.hypot(errors[s + 1 :], errors[s])
-        low, high = max(low, float((gaps - reach).max())), max(high, float((gaps + reach).max()))
-    return low, high
+        return settings.interval(0.0, 1.0)
+    if settings.method == "normal" or sample is None:
+        reaches = NormalDist().inv_cdf(1 - (1 - level) / (n_classes * n_groups * (n_groups - 1))) * errors
+        return settings.interval(*largest_difference(means, means - reaches, means + reaches, shared=False))
+    changes = bootstrap(sample, lambda sums: _largest_change(sums, means), n_boot=settings.n_boot, random_state=settings.random_state)
+    reach = float(np.quantile(changes, level))
+    return settings.interval(observed - reach, observed + reach)
 
 
 def _largest_change(sums: Array, means: Array) -> Array:
     n_groups, n_columns = means.shape
     if sums.shape[1:] == (n_groups * n_columns, 1):
         sums = sums.reshape(-1, n_groups, n_columns)
-        drawn = _divided(sums, sums.sum(axis=2, keepdims=True))
+        drawn = divided(sums, sums.sum(axis=2, keepdims=True))
     else:
-        drawn = _divided(sums[:, :, 1:], sums[:, :, :1])
+        drawn = divided(sums[:, :, 1:], sums[:, :, :1])
     # A group that a resample left out does not count in it.
     change = drawn - means
     there = ~np.isnan(change)
@@ -328,20 +327,19 @@ def parity_interval(
     >>> round(low, 2), round(high, 2)
     (0.0, 0.75)
     """
-    check_choices(level, method, n_boot)
+    settings = IntervalSettings(level, method, n_boot, random_state)
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, _ = means_of(data)
     sizes = group_sizes(data.groups.codes, data.weight, data.n_groups)
-    choices: dict[str, Any] = {"level": level, "method": method, "n_boot": n_boot, "random_state": random_state}
     if method == "binomial":
         variance, sizes = variance_of_means(data.groups.codes, data.labels.array, means, weight=data.weight)
-        return Interval(*difference_bounds(means, variance, sizes, level=level), level, method)
+        return settings.interval(*difference_bounds(means, variance, sizes, level=level))
     if method == "normal":
-        return gap_interval(means, label_errors(data, means, sizes), sizes, None, **choices)
-    return gap_interval(means, np.zeros_like(means), sizes, _sample_of_labels(data), **choices)
+        return gap_interval(means, _label_errors(data, means, sizes), sizes, None, settings)
+    return gap_interval(means, np.zeros_like(means), sizes, _sample_of_labels(data), settings)
 
 
-def label_errors(data: Dataset, means: Array, sizes: Array) -> Array:
+def _label_errors(data: Dataset, means: Array, sizes: Array) -> Array:
     """Give the standard errors of the group means of labels, of shape (R, L)."""
     codes, weight = data.groups.codes, data.weight
     totals = np.bincount(codes, weights=weight, minlength=data.n_groups)
@@ -371,16 +369,3 @@ def group_sizes(codes: Array, weight: Array | None, n_groups: int, repeats: Arra
     scaled = weight / largest[codes]  # the square of a very large or small weight may not be a number
     each = np.ones(len(codes)) if repeats is None else repeats
     return np.asarray(np.bincount(codes, each * scaled, n_groups) ** 2 / np.bincount(codes, each * scaled**2, n_groups))
-
-
-def check_choices(level: float, method: str, n_boot: int) -> None:
-    """Refuse a level, method or number of resamples that has no meaning."""
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise ParameterError(f"The level {level!r} is not between 0 and 1.", remedy="Pass a level such as 0.99.", level=level)
-    options = get_args(IntervalMethod)
-    if method not in options:
-        remedy = f"Choose one of {', '.join(map(repr, options))}."
-        raise ParameterError(f"The method {method!r} is not known.", remedy=remedy, method=method, options=options)
-    # Refused where no resample is drawn as well: a number without a meaning is a mistake, whatever the method.
-    if not (isinstance(n_boot, Integral) and (n_boot >= 2 or (n_boot == 0 and method != "bootstrap"))):
-        raise ParameterError(f"There are {n_boot!r} resamples.", remedy="Pass a whole number, such as n_boot=1000, or more.", n_boot=n_boot)

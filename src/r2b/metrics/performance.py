@@ -9,25 +9,25 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
-from r2b._data.columns import Column, Frame, Matrix, argument_error, column_of, recognise, refuse_lengths, refuse_other_index
+from r2b._data.columns import (
+    Column,
+    Frame,
+    Matrix,
+    argument_error,
+    column_of,
+    recognise,
+    refuse_lengths,
+    refuse_other_choice,
+    refuse_other_index,
+    row_labels,
+)
 from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.groups import read_groups
 from r2b._data.numbers import numbers_of, refuse_weightless_groups, refuse_weightless_table, weight_beside
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MissingValueError, ParameterError, UnseenError
-from r2b.metrics.intervals import (
-    Interval,
-    IntervalMethod,
-    check_choices,
-    gap_interval,
-    group_sizes,
-    mean_interval,
-    parity_interval,
-    sample_of_values,
-)
-
-__all__ = ["ErrorParity", "Interval", "Score", "error_parity", "parity_interval", "top_k_accuracy", "tv_accuracy"]
+from r2b.metrics.intervals import Interval, IntervalMethod, IntervalSettings, gap_interval, group_sizes, mean_interval, sample_of_values
 
 Ties = Literal["average", "strict", "lenient"]
 
@@ -56,7 +56,7 @@ class Score:
 
     def interval(self, level: float = 0.99, *, method: IntervalMethod = "normal", n_boot: int = 1_000, random_state: int = 0) -> Interval:
         """Give a confidence interval, as :func:`r2b.metrics.intervals.mean_interval` says."""
-        return mean_interval(self.rows, self.weight, level=level, method=method, n_boot=n_boot, random_state=random_state)
+        return mean_interval(self.rows, self.weight, IntervalSettings(level, method, n_boot, random_state))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +92,12 @@ class ErrorParity:
         self, level: float = 0.99, *, method: IntervalMethod = "bootstrap", n_boot: int = 1_000, random_state: int = 0
     ) -> Interval:
         """Give a confidence interval; for a maximum it is conservative, see :func:`r2b.metrics.intervals.gap_interval`."""
-        check_choices(level, method, n_boot)
-        n_groups = len(self.groups)
+        settings, n_groups = IntervalSettings(level, method, n_boot, random_state), len(self.groups)
         spread = _group_means((self.rows - self.losses[self.codes]) ** 2, self.codes, self.weight, n_groups)
         sizes = group_sizes(self.codes, self.weight, n_groups)
         errors = np.sqrt(spread / np.maximum(sizes - 1, 1e-9))[:, None]
         sample = sample_of_values(self.rows, self.codes, self.weight, n_groups)
-        choices: dict[str, Any] = {"level": level, "method": method, "n_boot": n_boot, "random_state": random_state}
-        return gap_interval(self.losses[:, None], errors, sizes, sample, **choices)
+        return gap_interval(self.losses[:, None], errors, sizes, sample, settings)
 
 
 def top_k_accuracy(
@@ -136,9 +134,7 @@ def top_k_accuracy(
     >>> [top_k_accuracy(["no", "yes"], scores, ties=ties).value for ties in ("strict", "average", "lenient")]
     [0.5, 0.75, 1.0]
     """
-    if ties not in get_args(Ties):
-        remedy = f"Choose one of {', '.join(map(repr, get_args(Ties)))}."
-        raise ParameterError(f"The tie rule {ties!r} is not known.", remedy=remedy, ties=ties, options=get_args(Ties))
+    refuse_other_choice("ties", ties, get_args(Ties))
     labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= matrix.shape[1]:
         n_classes = matrix.shape[1]
@@ -237,19 +233,18 @@ def error_parity(
     """
     index = None
     if isinstance(losses, tuple) and len(losses) == 3 and callable(losses[2]):
-        y_true, scores, measure = losses
-        truth = recognise(y_true, what="y_true")
-        index, losses = truth.index, measure(y_true, scores)
-    own_weight = losses.weight if isinstance(losses, Score) else None
+        index, losses = row_labels(losses[0]), losses[2](*losses[:2])
+    weight = None
     if isinstance(losses, Score):
-        rows, index = 1 - losses.rows, losses.index if index is None else index
+        rows, weight, index = 1 - losses.rows, losses.weight, losses.index if index is None else index
     else:
         rows, index = _read_losses(losses)
     groups = read_groups(sensitive_features)
     refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
     beside = (("losses", index), ("sensitive_features", groups.index))
     refuse_other_index(*beside)
-    weight = own_weight if sample_weight is None else weight_beside(sample_weight, len(rows), *beside)[0]
+    if sample_weight is not None:
+        weight, _ = weight_beside(sample_weight, len(rows), *beside)
     if weight is not None:
         refuse_weightless_groups(weight, groups)
     codes = groups.codes.astype(np.intp)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import log, sqrt
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,8 @@ import numpy as np
 from r2b._data.arrays import Array
 from r2b._data.columns import Column, recognise, refuse_other_index
 from r2b.errors import ParameterError, ShapeError
-from r2b.metrics.chance import SamplingLevel, sampling_level
 from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
-
-__all__ = ["Complexity", "GeneralizationBound", "SamplingLevel", "generalization_bound", "rademacher_complexity", "sampling_level"]
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,12 @@ class GeneralizationBound:
     predicted_parity: float | None = None
 
     def __post_init__(self) -> None:
-        if not min(self.n_smallest, self.n_classes, self.n_groups) > 0:
-            sizes = {"n_smallest": self.n_smallest, "n_classes": self.n_classes, "n_groups": self.n_groups}
+        sizes = {"n_smallest": self.n_smallest, "n_classes": self.n_classes, "n_groups": self.n_groups}
+        if not min(sizes.values()) > 0:
             raise ParameterError(f"There is nothing to bound: {sizes}.", remedy="Pass sizes above 0.", **sizes)
-        if not (_is_number(self.delta) and 0 < self.delta < 1):
+        if isinstance(self.delta, bool) or not (isinstance(self.delta, Real) and 0 < self.delta < 1):
             raise ParameterError(f"delta is {self.delta!r}.", remedy="Pass a number between 0 and 1, such as 0.05.", delta=self.delta)
-        if not (_is_number(self.complexity) and 0 <= self.complexity < np.inf):
+        if isinstance(self.complexity, bool) or not (isinstance(self.complexity, Real) and 0 <= self.complexity < np.inf):
             remedy = "Pass a finite number of zero or more; rademacher_complexity estimates it."
             raise ParameterError(f"The complexity is {self.complexity!r}.", remedy=remedy, complexity=self.complexity)
 
@@ -90,18 +88,12 @@ class GeneralizationBound:
     @property
     def direct(self) -> float | None:
         """The same proof started from f instead of h: training parity of f + 2 (2 d + root), never above ``proven``."""
-        if self.predicted_parity is None:
-            return None
-        return self.predicted_parity + 2 * (2 * self.complexity + self.confidence)
+        return None if self.predicted_parity is None else self.predicted_parity + 2 * (2 * self.complexity + self.confidence)
 
     @property
     def vacuous(self) -> bool:
         """Whether the proven bound says nothing, for no parity exceeds 1."""
         return self.proven >= 1
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def generalization_bound(
@@ -149,16 +141,10 @@ def generalization_bound(
     refuse_other_index(("y", labels.index), ("predicted", given.index))
     means, weights = means_of(labels)
     predictions, _ = means_of(given)
-    return GeneralizationBound(
-        parity=parity_of_means(means, weights),
-        fit_gap=float(np.abs(predictions - means).max()),
-        complexity=complexity,
-        n_smallest=float(group_sizes(labels.groups.codes, labels.weight, labels.n_groups).min()),
-        n_classes=labels.n_classes,
-        n_groups=labels.n_groups,
-        delta=delta,
-        predicted_parity=parity_of_means(predictions, weights),
-    )
+    fit_gap = float(np.abs(predictions - means).max())
+    n_smallest = float(group_sizes(labels.groups.codes, labels.weight, labels.n_groups).min())
+    before, after = parity_of_means(means, weights), parity_of_means(predictions, weights)
+    return GeneralizationBound(before, fit_gap, complexity, n_smallest, labels.n_classes, labels.n_groups, delta, after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,10 +219,7 @@ def rademacher_complexity(
         codes[signs < 0] = rng.permutation(np.arange((signs < 0).sum()) % (n_classes - 1) + 1)
         scores = np.asarray(fit_predict(X, codes), dtype=np.float64)
         if scores.shape != (n_rows, n_classes):
-            raise ShapeError(
-                f"The learner gave scores of shape {scores.shape}, not {(n_rows, n_classes)}.",
-                remedy="Return one row of class probabilities per row of X.",
-                shape=scores.shape,
-            )
+            problem = f"The learner gave scores of shape {scores.shape}, not {(n_rows, n_classes)}."
+            raise ShapeError(problem, remedy="Return one row of class probabilities per row of X.", shape=scores.shape)
         draws[draw] = signs @ scores[:, 0] / n_rows
     return Complexity(float(draws.mean()), float(draws.std(ddof=1) / sqrt(n_draws)), draws)
