@@ -91,7 +91,11 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(values.dtype, copy=False)
     span = high - low + 1
-    occurs = _occurring(codes, span)
+    occurs = np.zeros(span, dtype=bool)
+    for start in range(0, len(codes), BLOCK_ROWS):
+        occurs |= np.bincount(codes[start : start + BLOCK_ROWS], minlength=span) > 0
+        if occurs.all():  # nothing more to learn: most columns are done after one block
+            break
     offsets = np.flatnonzero(occurs)
     # Python integers: the sum may leave the dtype on the way (an int8 span reaches 255), its values never do.
     present = np.array([low + int(offset) for offset in offsets], dtype=values.dtype)
@@ -127,15 +131,6 @@ def _shifted(values: Array, low: int, high: int) -> Array | None:
         if offset:
             out -= offset
     return codes
-
-
-def _occurring(codes: Array, span: int) -> Array:
-    occurs = np.zeros(span, dtype=bool)
-    for start in range(0, len(codes), BLOCK_ROWS):
-        occurs |= np.bincount(codes[start : start + BLOCK_ROWS], minlength=span) > 0
-        if occurs.all():  # nothing more to learn: most columns are done after one block
-            break
-    return occurs
 
 
 def _ranked(codes: Array, occurs: Array, n_present: int) -> Array:

@@ -185,6 +185,8 @@ class Matrix:
 
     array: Array
 
+    index = None  # an array has no row labels
+
     def __len__(self) -> int:
         return len(self.array)
 
@@ -192,11 +194,6 @@ class Matrix:
     def columns(self) -> tuple[Column, ...]:
         """Its columns as views, unnamed."""
         return tuple(Column(self.array[:, j], "numpy") for j in range(self.array.shape[1]))
-
-    @property
-    def index(self) -> None:
-        """An array has no row labels."""
-        return None
 
 
 def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:

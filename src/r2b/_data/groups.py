@@ -26,7 +26,7 @@ from r2b._data.attributes import (
 )
 from r2b._data.columns import Column, refuse_other_choice
 from r2b._data.mixtures import Mixtures, read_mixtures
-from r2b._data.numbers import read_continuous, read_known_continuous
+from r2b._data.numbers import read_continuous
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
 
@@ -348,7 +348,8 @@ def _read_known_attribute(attribute: Attribute, fitted: AnyVocabulary, kind: str
     column = attribute.arrived
     assert isinstance(column, Column)
     if kind == CONTINUOUS:
-        codes, new = read_known_continuous(column, what=attribute.called, has_missing=fitted.has_missing)
+        missing = "exclude" if fitted.has_missing else "error"
+        codes, new = read_continuous(column, what=attribute.called, missing=missing, known=True)
         if not known_crossings:
             return codes, new
         return fitted.encode(new.decode(codes), what=attribute.called), replace(fitted, index=new.index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from r2b._data.arrays import Array, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
-from r2b._data.values import is_missing, listed, refuse_missing
+from r2b._data.values import is_missing, listed, refuse_missing, type_word
 from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_missing
 from r2b.errors import InputError, ParameterError, WeightError
 
@@ -21,19 +20,28 @@ WHAT = "sample_weight"
 Floats = NDArray[np.float64]
 
 
-def numbers_of(column: Column, error: Callable[[int, Any], InputError], *, booleans: bool = True, huge: bool = True) -> Array:
+def numbers_of(
+    column: Column, what: str, remedy: str, kind: type[InputError] = InputError, *, booleans: bool = True, huge: bool = True
+) -> Array:
     """Give a column as NumPy numbers, missing ones as NaN.
 
     Parameters
     ----------
     column : Column
-    error : callable
-        From a row and its value to the error for a value that is no number.
+    what, remedy : str
+        How the column is called in an error about a value that is no number, and what to do then.
+    kind : type
+        Of this error.
     booleans : bool, default True
         Whether true and false are 1 and 0.
     huge : bool, default True
         Whether a whole number beyond what a float can hold is infinite.
     """
+
+    def error(row: int, value: Any) -> InputError:
+        problem = f"In {what}, row {row} holds {value!r} ({type_word(value)}), which is not a number."
+        return kind(problem, remedy=remedy, column=what, row=row, value=value)
+
     native = column.native
     if isinstance(native, np.ma.MaskedArray):
         native = np.ma.filled(native.astype(np.float64), np.nan)
@@ -78,12 +86,7 @@ def read_weight(column: Column) -> Array:
     >>> read_weight(Column([1, 0, 2], "list"))
     array([1., 0., 2.])
     """
-
-    def error(row: int, value: Any) -> WeightError:
-        problem = f"The weight of row {row} is {value!r}, which is not a number."
-        return WeightError(problem, remedy="Pass one number per row.", row=row, value=value)
-
-    weight = frozen(numbers_of(column, error).astype(np.float64, copy=False))
+    weight = frozen(numbers_of(column, WHAT, "Pass one number per row.", WeightError).astype(np.float64, copy=False))
     # NaN fails every comparison and infinity the second, so that two numbers answer for the whole column.
     if not (weight.min() >= 0 and weight.max() < np.inf):
         row, count = first_and_count(~((weight >= 0) & (weight < np.inf)))
@@ -124,8 +127,8 @@ def refuse_weightless_table(weight: Array) -> None:
         raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", total=total)
 
 
-def read_continuous(column: Column, *, what: str, missing: str) -> tuple[Array, Vocabulary]:
-    """Give the codes of a numeric column and its distinct values, as float64.
+def read_continuous(column: Column, *, what: str, missing: str, known: bool = False) -> tuple[Array, Vocabulary]:
+    """Give the codes of a numeric column and its distinct values, as float64; rows without a value get the last code.
 
     Parameters
     ----------
@@ -134,6 +137,8 @@ def read_continuous(column: Column, *, what: str, missing: str) -> tuple[Array, 
         How the column is called in an error.
     missing : str
         "error", "group" or "exclude"; only the last keeps rows without a value.
+    known : bool, default False
+        Whether these are new rows of an attribute that was fitted, in which rows without a value have a code unless they are refused.
 
     Raises
     ------
@@ -157,35 +162,19 @@ def read_continuous(column: Column, *, what: str, missing: str) -> tuple[Array, 
         problem = f"{found}, and missing='group' has no group for them: the attribute is continuous."
         remedy = "Pass missing='exclude', or drop these rows."
         raise ParameterError(problem, remedy=remedy, parameter="missing", column=what, row=row, count=count)
-    refuse_all_missing(gaps, what)
-    return _encode_numbers(column, gaps, what=what, has_missing=count > 0)
-
-
-def read_known_continuous(column: Column, *, what: str, has_missing: bool) -> tuple[Array, Vocabulary]:
-    """Give codes and distinct values of new rows, whose numbers may be new too; missing ones only where there were some."""
-    gaps = column.missing()
-    if not has_missing:
-        refuse_missing(gaps, what, "Drop or fill these rows.")
-    return _encode_numbers(column, gaps, what=what, has_missing=has_missing)
-
-
-def _encode_numbers(column: Column, gaps: Array, *, what: str, has_missing: bool) -> tuple[Array, Vocabulary]:
-    """Give codes and distinct values of the rows that have one; the others get the last code."""
-
-    def error(row: int, value: Any) -> InputError:
-        problem = f"In {what}, row {row} holds {value!r}, which is not a number."
-        remedy = "Pass one number per row, or pass the column without Continuous if its values are categories."
-        return InputError(problem, remedy=remedy, column=what, row=row, value=value)
-
-    numbers = numbers_of(column, error, booleans=False).astype(np.float64)
+    if not known:
+        refuse_all_missing(gaps, what)
+    remedy = "Pass one number per row, or pass the column without Continuous if its values are categories."
+    numbers = numbers_of(column, what, remedy, booleans=False).astype(np.float64)
     row, count = first_and_count(np.isinf(numbers))
     if count:
         value = float(numbers[row])
         problem = f"In {what}, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
         remedy = "Correct or drop these rows; a continuous attribute is finite."
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
-    there = numbers[~gaps] if has_missing else numbers
+    there = numbers[~gaps] if gaps.any() else numbers
     codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
+    has_missing = bool(gaps.any()) or (known and missing != "error")
     if has_missing:
         codes = with_missing(codes, gaps, len(values))
     return codes, Vocabulary(values, index=column.index, has_missing=has_missing)

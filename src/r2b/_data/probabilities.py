@@ -15,9 +15,9 @@ from r2b._data.arrays import Array, first_and_count, plain_value
 from r2b._data.columns import Column, Frame, Matrix, argument_error
 from r2b._data.libraries import made_from
 from r2b._data.numbers import numbers_of
-from r2b._data.values import complex_error, is_missing, key_of, listed, type_word
+from r2b._data.values import is_missing, key_of, listed, type_word
 from r2b._data.vocabulary import Vocabulary
-from r2b.errors import InputError, MissingValueError, MixedTypeError, ProbabilityError, UnseenError
+from r2b.errors import MissingValueError, MixedTypeError, ProbabilityError, UnseenError
 
 BLOCK_BYTES = 1 << 19  # read twice while it is in the second-level cache
 _LONG_ROW = 32
@@ -90,15 +90,7 @@ def _is_plain(found: Frame) -> bool:
 
 def _numbers(column: Column, what: str, wording: Wording) -> Array:
     """Give a column of a table as a NumPy array of numbers, missing ones as NaN."""
-    called = f"column {column.name!r} of {what}" if column.name else what
-
-    def error(row: int, value: Any) -> InputError:
-        if isinstance(value, complex):
-            return complex_error(called)
-        problem = f"In {called}, row {row} holds {value!r}, which is not a probability."
-        return InputError(problem, remedy=wording.numbers_needed, argument=what, column=column.name, row=row, value=value)
-
-    return numbers_of(column, error, huge=False)
+    return numbers_of(column, f"column {column.name!r} of {what}" if column.name else what, wording.numbers_needed, huge=False)
 
 
 def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: str, normalize: bool, wording: Wording = CLASSES) -> Array:

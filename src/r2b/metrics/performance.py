@@ -267,12 +267,8 @@ def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
 
 
 def _read_losses(losses: Any) -> tuple[Array, Any | None]:
-    def refused(row: int, value: Any) -> InputError:
-        problem = f"The loss of row {row} is {value!r}, which is not a number."
-        return InputError(problem, remedy="Pass one number between 0 and 1 per row.", row=row, value=value)
-
     column = column_of(losses, what="losses")
-    rows = numbers_of(column, refused).astype(np.float64)
+    rows = numbers_of(column, "losses", "Pass one number between 0 and 1 per row.").astype(np.float64)
     row, count = first_and_count(np.isnan(rows))
     if count:
         raise MissingValueError(f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row)
