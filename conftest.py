@@ -39,6 +39,7 @@ PARTS = {
     "tests/test_scale_dask": "dask",
     "src/r2b/engines/dask": "dask",
     "tests/test_scale_": "scale",
+    "tests/test_one_draw": "scale",
     "tests/test_app": "app",
     "src/r2b/app": "app",
     "tests/test_experiments": "experiments",

@@ -1,7 +1,10 @@
-"""Settings that must be made before NumPy is imported."""
+"""Settings that must be made before NumPy is imported, and what the whole suite shares."""
 
 import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 # The matrices of these tests are small: threads of the linear algebra library only wait for each other, most of all when the suite itself
 # runs in several processes (measured: 4 s alone, 70 s beside two others).
@@ -15,3 +18,11 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if _BESIDE.is_dir():
     os.environ.setdefault("R2B_DATA", str(_BESIDE))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Any:
+    """Give the Spark session that all tests of this process share."""
+    from spark_sessions import spark_session
+
+    return spark_session()

@@ -237,30 +237,6 @@ def _same(found: Any, value: Any) -> bool:
     return (found is None or found != found) if value is None else bool(found == value)
 
 
-def check_rounded(table: pa.Table, name: str) -> None:
-    """Rounding that depends on batches: each group mean stays near the optimum, as far as whole rows allow."""
-    case, fair = cases()[name], expected(name).fair
-    by_key = table.sort_by("id")
-    labels = by_key[table.column_names[-1]]
-    names = fair.classes.tolist() if not isinstance(case.label, list) else case.label
-    codes = np.array([names.index(value) for value in labels.to_pylist()])
-    cells = np.array([" ".join(map(str, row.values())) for row in by_key.select(_attributes(case)).to_pylist()])
-    weight = by_key["weight"].to_numpy() if "sample_weight" in case.asked else np.ones(len(codes))
-    soft = np.column_stack(expected(name).columns["soft"].columns[1:])
-    for cell in np.unique(cells):
-        mine = cells == cell
-        whole = np.bincount(codes[mine], weight[mine], minlength=len(names))
-        wanted = weight[mine] @ soft[mine]
-        # At most five batches, each to within a row; of weighted rows, to within L - 1 of the heaviest.
-        slack = 5.0 if "sample_weight" not in case.asked else 5.0 * (len(names) - 1) * weight[mine].max()
-        assert np.abs(whole - wanted).max() <= slack + 1e-6
-
-
-def _attributes(case: Case) -> list[str]:
-    given = [names for argument, names in case.asked.items() if argument != "sample_weight"]
-    return [name for names in given for name in ([names] if isinstance(names, str) else names)]
-
-
 @cache
 def expected_audit(name: str) -> r2b.Audit:
     """Audit a case in memory."""
@@ -305,10 +281,5 @@ def check_everything(
     check_solved(fair, name)
     for form in FORMS:
         key = {"key": "id", "random_state": SEED} if form in ("sample", "round") else {}
-        table = home(fair.frame(form, **key))
-        if form == "round" and not case.whole and not scanned.source.ordered:  # without an order rows are rounded batch by batch
-            check_old_columns(table, case, once=True)
-            check_rounded(table, name)
-        else:
-            check_columns(table, name, form)
+        check_columns(home(fair.frame(form, **key)), name, form)
     check_audit(scanned, name)

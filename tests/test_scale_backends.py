@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scale_cases import CLOSE, Case, cases, check_everything, check_solved, expected
-from test_scale_spark_session import spark_session
 
 import r2b
 from r2b.engines.held import HeldSource
@@ -48,8 +46,6 @@ def test_a_table_cut_into_batches(name: str, sample_entries: int | None, batch_r
 
 @everywhere
 def test_a_parquet_file_of_several_row_groups(name: str, sample_entries: int | None, tmp_path: Path) -> None:
-    if importlib.util.find_spec("r2b.engines.files") is None:
-        pytest.skip("files cannot be scanned yet")
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "people.parquet"
 
@@ -92,11 +88,6 @@ def dask_frame(table: Any, partitions: int) -> Any:
 
 def from_pandas(frame: Any) -> Any:
     return pa.Table.from_pandas(frame.compute(), preserve_index=False)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Any:
-    return spark_session()
 
 
 # Every table in several partitions; in a single one, where nothing is put together, one of each kind of label.

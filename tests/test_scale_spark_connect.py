@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_scale_spark_session import JAVA, skip_without_spark
+from spark_sessions import JAVA, skip_without_spark
 
 SCRIPT = """
 import json, sys, warnings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from test_docs import ROOT, SHOWN, blocks_of, run
-from test_scale_spark_session import spark_session
+from spark_sessions import spark_session
 
 PAGE = ROOT / "docs" / "spark.md"
 

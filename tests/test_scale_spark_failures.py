@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from test_scale_spark_session import SETTINGS, skip_without_spark
+from spark_sessions import SETTINGS, skip_without_spark
 
 SCRIPT = """
 import json, sys, warnings

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_scale_spark_session import spark_session
 
 import r2b
 from r2b.engines.spark import open_source
 from r2b.engines.spark_session import mapped
 from r2b.errors import EmptyError, InputError, MissingExtraError, MissingValueError, ParameterError, ProbabilityError, R2BError, WeightError
-
-
-@pytest.fixture(scope="module")
-def spark() -> Any:
-    return spark_session()
 
 
 PEOPLE = "y string, p array<double>, sex string, w double"

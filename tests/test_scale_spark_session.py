@@ -1,48 +1,11 @@
-"""A Spark session for tests, and what the driver says when workers are not what they should be. Nothing of the latter needs Spark."""
+"""What the driver says when workers are not what they should be. Nothing of it needs Spark."""
 
 from __future__ import annotations
-
-import os
-import shutil
-import sys
-from typing import Any
 
 import pytest
 
 from r2b.engines.spark_session import told_plainly, worker_error
 from r2b.errors import MissingExtraError
-
-# Sessions of these tests live for minutes: a second compiler and a parallel collector only take the cores from the tests.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SETTINGS = {
-    "spark.driver.extraJavaOptions": JAVA,
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "1g",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "OFF",
-}
-
-
-def skip_without_spark() -> None:
-    """Skip what needs Spark where there is none."""
-    pytest.importorskip("pyspark.sql")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-
-
-def spark_session() -> Any:
-    """Give the session of this process: starting one takes seconds."""
-    skip_without_spark()
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("r2b")
-    for setting, value in SETTINGS.items():
-        builder = builder.config(setting, value)
-    return builder.getOrCreate()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from r2b._solve.oracle.blocks import Fold, Inspect, LabelSums, Walk, added
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
-from r2b.engines.roles import Choice
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.solving import First
 from r2b.engines.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
 from r2b.errors import ProbabilityError, WeightError
@@ -37,7 +37,7 @@ def people(n: int, dtype: Any = np.float64) -> Any:
 
 def decode(record: Any, *, weight: str | None = None) -> Decode:
     schema = r2b.debias(np.array(record["p"].to_pylist(), np.float64), sensitive_features={"sex": record["sex"]}).schema
-    return Decode(Choice(("p",), True, ("sex",), (), weight), schema)
+    return Decode(ColumnRoles(("p",), True, ("sex",), (), weight), schema)
 
 
 def anonymous(record: Any, size: int) -> Iterator[Any]:

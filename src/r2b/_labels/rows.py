@@ -132,11 +132,11 @@ class FairRows:
         categorical = set(data.groups.kinds) == {CATEGORICAL}
         if categorical and not data.labels.is_soft and data.weight is None:
             return self._counted(draws, seed)
+        order = np.argsort(draws, kind="stable") if keyed else None
         if categorical:
-            order = np.argsort(draws, kind="stable") if keyed else None
             groups = data.groups.codes if order is None else data.groups.codes[order]
         else:
-            order, groups = _strands(data.groups)
+            order, groups = _strands(data.groups, order)
         return self._in_turn(order, groups, draws, seed)
 
     def _counted(self, draws: Integers, seed: int) -> Array:
@@ -268,8 +268,10 @@ def _binomial_variance(probability: Array) -> Array:
     return np.asarray(np.maximum(probability * (1.0 - probability), 0.0))
 
 
-def _strands(groups: Groups) -> tuple[Array, Array]:
+def _strands(groups: Groups, equal: Array | None) -> tuple[Array, Array]:
     """Give an order of the rows and a number for each row in it: those of the same categories, in the order of what else they have.
+
+    Rows that are equal in all of it keep the order ``equal``, or their own.
 
     A continuous attribute leaves few rows to a cell. Rounded in its order, rows pass what they lack on to their neighbours, so that every
     stretch of the attribute keeps its counts and its moments stay where they are.
@@ -285,5 +287,8 @@ def _strands(groups: Groups) -> tuple[Array, Array]:
     order = np.lexsort((*ranks, fixed))
     place = np.empty(groups.n_groups, dtype=np.int64)
     place[order] = np.arange(groups.n_groups)
-    rows = np.argsort(place[groups.codes], kind="stable")
+    if equal is None:
+        rows = np.argsort(place[groups.codes], kind="stable")
+    else:
+        rows = equal[np.argsort(place[groups.codes[equal]], kind="stable")]
     return rows, np.unique(fixed[groups.codes[rows]], return_inverse=True)[1]
