@@ -344,13 +344,13 @@ ENGINES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("engine", map(marked, ENGINES))
+@pytest.mark.parametrize("engine", [marked(engine) for engine in ENGINES])
 def test_keys_that_rows_share_are_refused_where_rows_have_no_order(engine: str) -> None:
     table = ENGINES[engine](some_rows_twice(people()))
     for case in ("classes with weights", "probabilities", "probabilities with weights"):
         label, weight = CASES[case]
         fair = r2b.scan(table).debias(label, sensitive_features=ATTRIBUTES, sample_weight=weight, epsilon=EPSILON)
-        with pytest.raises(ParameterError, match="'id' does not tell all rows of .* apart: 2 share theirs"):
+        with pytest.raises(ParameterError, match=r"'id' does not tell all rows of .* apart: 2 share theirs"):
             fair.frame("round", key="id")
     fair = r2b.scan(table).debias("level", sensitive_features=ATTRIBUTES, epsilon=EPSILON)
     with pytest.raises(InputError, match="have a key that another row of their group and class has too"):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_docs import ROOT, SHOWN, blocks_of, run
 from spark_sessions import spark_session
+from test_docs import ROOT, SHOWN, blocks_of, run
 
 PAGE = ROOT / "docs" / "spark.md"
 

@@ -13,7 +13,6 @@ from r2b.engines.spark import open_source
 from r2b.engines.spark_session import mapped
 from r2b.errors import EmptyError, InputError, MissingExtraError, MissingValueError, ParameterError, ProbabilityError, R2BError, WeightError
 
-
 PEOPLE = "y string, p array<double>, sex string, w double"
 FINE = [("a", [0.5, 0.5], "f", 1.0), ("b", [0.2, 0.8], "m", 2.0), ("a", [0.9, 0.1], "m", 1.0), ("b", [0.4, 0.6], "f", 0.5)]
 

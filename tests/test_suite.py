@@ -40,7 +40,10 @@ def processors() -> ModuleType:
 
 @needs_checkout
 def test_every_part_has_files_and_a_mark_that_is_explained_and_left_out_of_the_check(parts: ModuleType) -> None:
-    files = [path.relative_to(ROOT).as_posix() for path in [*(ROOT / "tests").glob("*.py"), *(ROOT / "src").rglob("*.py")]]
+    files = [
+        path.relative_to(ROOT).as_posix()
+        for path in [*(ROOT / "tests").glob("*.py"), *(ROOT / "src").rglob("*.py"), *(ROOT / "experiments").rglob("*.py")]
+    ]
     assert not [start for start in parts.PARTS if not any(path.startswith(start) for path in files)]
     marks = {*parts.PARTS.values(), *parts.FIXTURES.values()}
     assert {mark.partition(":")[0] for mark in SETTINGS["markers"]} == marks

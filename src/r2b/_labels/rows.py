@@ -287,8 +287,6 @@ def _strands(groups: Groups, equal: Array | None) -> tuple[Array, Array]:
     order = np.lexsort((*ranks, fixed))
     place = np.empty(groups.n_groups, dtype=np.int64)
     place[order] = np.arange(groups.n_groups)
-    if equal is None:
-        rows = np.argsort(place[groups.codes], kind="stable")
-    else:
-        rows = equal[np.argsort(place[groups.codes[equal]], kind="stable")]
+    equal = np.arange(len(groups.codes)) if equal is None else equal
+    rows = equal[np.argsort(place[groups.codes[equal]], kind="stable")]
     return rows, np.unique(fixed[groups.codes[rows]], return_inverse=True)[1]
