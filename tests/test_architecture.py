@@ -21,7 +21,9 @@ import r2b
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "r2b"
-MAX_LINES = 400
+MAX_LINES = 400  # of a file
+MAX_BODY = 60  # code lines of a function, without its docstring
+MAX_PACKAGES = 16
 
 # A package imports only from packages before it. A new package takes its place here.
 ORDER = ["errors", "_data", "_constraints", "_solve", "_labels", "metrics", "datasets", "methods", "_audit", "_files", "engines"]
@@ -144,6 +146,33 @@ def public_names_are_documented(module: str, tree: ast.Module) -> list[str]:
     return complaints + [f"{module}.{node.name} has no docstring" for node in public if not ast.get_docstring(node)]
 
 
+def functions_stay_short(module: str, tree: ast.Module) -> list[str]:
+    """Count the lines of code of each function: no docstrings, comments or blanks, and not those of its parameters."""
+    complaints = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            lines = {line for each in body for part in ast.walk(each) if hasattr(part, "lineno") for line in (part.lineno, part.end_lineno)}
+            if len(lines) > MAX_BODY:
+                complaints.append(f"{module}.{node.name} has {len(lines)} lines of code")
+    return complaints
+
+
+def nothing_escapes_the_order(module: str, tree: ast.Module) -> list[str]:
+    """Look for ways around: modules of ours imported by name, casts to classes of ours, fields of a result copied one by one."""
+    if module == "r2b":
+        return []
+    complaints = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name, first = ast.unparse(node.func), ast.unparse(node.args[0]) if node.args else ""
+            if name.endswith("import_module") and "r2b" in first:
+                complaints.append(f"{module}:{node.lineno} imports a module of ours by name")
+            if name == "fields" and first == "FairLabels":
+                complaints.append(f"{module}:{node.lineno} copies the fields of a result")
+    return complaints
+
+
 PLANTED: list[tuple[Rule, str, str]] = [
     (imports_flow_one_way, "r2b._constraints.parity", "from r2b._solve.solvers import newton"),
     (imports_flow_one_way, "r2b._solve.certificate", "def late():\n    from .._labels.forms.rounding import f"),
@@ -163,6 +192,9 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (public_names_are_documented, "r2b.metrics", '"""A module."""\ndef bound():\n    return 1'),
     (public_names_are_documented, "r2b._constraints.parity", '"""A module."""\nclass Family:\n    pass'),
     (public_names_are_documented, "r2b.metrics", "x = 1"),
+    (functions_stay_short, "r2b.metrics", "def long():\n" + "    x = 1\n" * 61),
+    (nothing_escapes_the_order, "r2b._audit.text", 'import_module("r2b.report")'),
+    (nothing_escapes_the_order, "r2b.engines.tables", "kept = {each.name: 1 for each in fields(FairLabels)}"),
 ]
 ALLOWED: list[tuple[Rule, str, str]] = [
     (imports_flow_one_way, "r2b._solve.solvers.newton", "from r2b._solve.oracle import Oracle\nfrom . import blocks\nimport numpy"),
@@ -173,6 +205,8 @@ ALLOWED: list[tuple[Rule, str, str]] = [
     (few_modules_walk_rows, "r2b._solve.oracle.blocks", "for i in range(n_rows):\n    pass"),
     (nothing_takes_argmax_on_the_way_out, "r2b.metrics.performance", "x.argmax(axis=1)"),
     (public_names_are_documented, "r2b.metrics", '"""A module."""\ndef _private():\n    return 1'),
+    (functions_stay_short, "r2b.metrics", "def short():\n" + "    x = 1\n" * 60),
+    (nothing_escapes_the_order, "r2b.engines.dask", 'import_module("dask")'),
 ]
 RULES = sorted({rule for rule, _, _ in PLANTED}, key=lambda rule: rule.__name__)
 
@@ -200,6 +234,15 @@ def test_the_package_is_looked_at() -> None:
 def test_files_stay_short() -> None:
     lengths = {module_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
     assert not {name: length for name, length in lengths.items() if length >= MAX_LINES}
+
+
+def test_packages_stay_few() -> None:
+    assert len([path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"]) <= MAX_PACKAGES
+
+
+def test_calls_pass_few_modules() -> None:
+    done = subprocess.run([sys.executable, "scripts/trace_modules.py", "--list"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_import_is_quiet_and_light() -> None:

@@ -129,12 +129,15 @@ def audit(
         missing=missing,
         weightless="allow",
     )
-    if clusters is None:
-        return audit_dataset(data, request, draws)
+    return audit_dataset(data, request, draws, None if clusters is None else cluster_codes(clusters, data))
+
+
+def cluster_codes(clusters: Any, data: Dataset) -> Array:
+    """Read which rows go together, as codes."""
     column = column_of(clusters, what="clusters")
     refuse_lengths("y", data.n_rows, "clusters", len(column))
     refuse_other_index(("y", data.index), ("clusters", column.index))
-    return audit_dataset(data, request, draws, read_vocabulary(column, what="clusters")[0].astype(np.int64))
+    return read_vocabulary(column, what="clusters")[0].astype(np.int64)
 
 
 def audit_request(families: Any, **options: Any) -> Request:

@@ -6,16 +6,15 @@ from typing import Any
 
 import click
 
-from r2b._audit import Audit
-from r2b._files import AtomicWriter, Table, read_table
+from r2b import Audit
+from r2b._files import AtomicWriter
 from r2b.cli import completing, options
+from r2b.cli.columns import PARTS, columns_of, families_of, on_lines, open_table
 from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.numbers import normalized
+from r2b.cli.meter import RowMeter
+from r2b.cli.printing import one_line, print_json, print_text
 from r2b.cli.reporting import check_reports, write_reports
-from r2b.cli.selection import Selection, families_of
-from r2b.cli.speaking import on_lines, one_line, say, say_json
-from r2b.cli.stream_audit import audit_stream
-from r2b.cli.streams import streams
+from r2b.engines.files.writing import kept_files
 
 
 @click.command("audit", short_help="Measure how far labels are from parity.")
@@ -38,9 +37,8 @@ from r2b.cli.streams import streams
 @options.reports
 @click.option("--epsilon", type=float, default=0.01, show_default=True, help="For the report alone: what debiasing would be asked for.")
 @options.force
-@options.streaming
 @options.reading
-@options.manners
+@options.verbosity
 def audit_command(
     data: str,
     normalize: bool,
@@ -57,10 +55,7 @@ def audit_command(
     markdown: str | None,
     epsilon: float,
     force: bool,
-    stream: bool | None,
-    format_: str | None,
-    encoding: str,
-    delimiter: str | None,
+    reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
     **given: Any,
@@ -80,42 +75,30 @@ def audit_command(
       r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
-    from r2b._audit import audit
-
-    asked = {name: given.pop(name) for name in ("missing", "min_group_size", "small_groups", "absent")}
+    columns, na = {name: given.pop(name) for name in PARTS}, given.pop("na")
     draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
-    needs = {**given, "html": html, "markdown": markdown, "encoding": encoding, "normalized": normalize, "clusters": clusters}
-    if streams(data, stream, format_, needs):
-        reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
-        asked |= {"families": families, "family": family, "n_largest": largest, "epsilon": epsilon, **draws}
-        found, name = audit_stream(data, html, markdown, reading, asked, given, force=force, quiet=quiet or as_json)
-        return _said(found, name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
-    with AtomicWriter(force=force, keep=(data,)) as writer:
+    draws["clusters"] = clusters
+    with AtomicWriter(force=force) as writer, RowMeter(quiet=quiet or as_json) as meter:
+        scan, source = open_table(data, reading, na=na, watch=meter)
+        writer.keep = kept_files(source)
         check_reports(writer, html, markdown)
-        table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
-        selection = Selection.of(table, **given)
-        arguments = selection.arguments(table)
-        draws["clusters"] = None if clusters is None else _clusters(table, clusters, selection)
-        asked["families"] = families_of(table, families, family, "both")
-        with on_lines(table):
-            arguments["y"] = normalized(arguments["y"]) if normalize else arguments["y"]
-            found = audit(**arguments, **asked, **draws, n_largest=largest)
-        write_reports(writer, html, markdown, arguments=arguments, label=selection.stem, options={**asked, "epsilon": epsilon}, draws=draws)
+        arguments = columns_of(source, **columns)
+        asked = {**given, "families": families_of(scan.names, families, family, "both"), "normalize": normalize}
+        if clusters is not None:
+            source.check([clusters], "--clusters")
+        with on_lines(source):
+            found = scan.audit(**arguments, **asked, **draws, n_largest=largest)
+            write_reports(writer, (html, markdown), scan, arguments, {**asked, "epsilon": epsilon}, draws)
         writer.commit()
-    return _said(found, table.name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
+    return _print_result(found, source.name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
 
 
-def _clusters(table: Table, name: str, selection: Selection) -> Any:
-    table.check([name], "--clusters")
-    return selection.with_gaps(table, table.columns([name])[name])
-
-
-def _said(found: Audit, name: str, reports: tuple[str | None, ...], max_parity: float | None, *, as_json: bool, quiet: bool) -> int:
+def _print_result(found: Audit, name: str, reports: tuple[str | None, ...], max_parity: float | None, *, as_json: bool, quiet: bool) -> int:
     parity = max((each.parity for each in found.families), default=0.0)
     if as_json:
-        say_json(found.to_json() | {"data": name})
+        print_json(found.to_json() | {"data": name})
     elif not quiet:
-        say(str(found))
+        print_text(str(found))
         for path in reports:
             if path is not None:
                 click.echo(f"  report            {one_line(path)}")

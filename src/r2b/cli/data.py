@@ -11,7 +11,7 @@ from r2b._files.compression import compress
 from r2b._files.formats import format_for
 from r2b.cli import completing, options
 from r2b.cli.commands import Commands
-from r2b.cli.speaking import say_json
+from r2b.cli.printing import print_json
 from r2b.datasets import load_adult
 from r2b.errors import ParameterError
 
@@ -30,7 +30,7 @@ def datasets_group() -> None:
 
 
 @datasets_group.command("list", short_help="List the data sets.")
-@options.manners
+@options.verbosity
 def list_command(as_json: bool, quiet: bool) -> None:
     """List the data sets that can be exported.
 
@@ -39,7 +39,7 @@ def list_command(as_json: bool, quiet: bool) -> None:
       r2b datasets list
     """  # noqa: D301
     if as_json:
-        say_json(DATASETS)
+        print_json(DATASETS)
     elif not quiet:
         for name, what in DATASETS.items():
             click.echo(f"{name:10}{what}")
@@ -50,7 +50,7 @@ def list_command(as_json: bool, quiet: bool) -> None:
 @click.argument("output", shell_complete=completing.files)
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell: csv, jsonl, parquet, ...")
 @options.force
-@options.manners
+@options.verbosity
 def export_command(name: str, output: str, output_format: str | None, force: bool, as_json: bool, quiet: bool) -> None:
     """Write the data set NAME to the file OUTPUT; - is standard output.
 
@@ -77,6 +77,6 @@ def export_command(name: str, output: str, output_format: str | None, force: boo
         writer.write(output, content)
         writer.commit()
     if as_json:
-        say_json({"name": name, "rows": len(table), "columns": list(table.columns), "output": output})
+        print_json({"name": name, "rows": len(table), "columns": list(table.columns), "output": output})
     elif not quiet:
         click.echo(f"{len(table):,} rows, {len(table.columns)} columns: {output}")

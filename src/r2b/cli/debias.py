@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
 
 import click
 
-import r2b
-from r2b._files import AtomicWriter, Table, encode_table, read_table
-from r2b._files.arrow import pyarrow
+from r2b import FairLabels, Scan
+from r2b._files import AtomicWriter
 from r2b._files.atomic import is_device
-from r2b._files.formats import Format, format_for
-from r2b._files.plain import listed
+from r2b._files.formats import Format
+from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
 from r2b._labels.text import account
-from r2b._verify.record import Record, beside
-from r2b._verify.rows import Fingerprints, made_columns
+from r2b._verify.record import Record, beside, fingerprints
 from r2b.cli import completing, options
+from r2b.cli.columns import PARTS, columns_of, costs_of, families_of, named, on_lines, open_table, per_class, target_of
 from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.labelling import FORMS, new_columns, new_names, refuse_taken
-from r2b.cli.meter import Meter
-from r2b.cli.numbers import classes_of, costs_of, per_class, target_of
+from r2b.cli.meter import RowMeter
+from r2b.cli.printing import as_options, one_line, print_json, print_text
 from r2b.cli.reporting import check_reports, command_line, write_reports
-from r2b.cli.selection import PARTS, Selection, families_of, named
-from r2b.cli.speaking import as_options, on_lines, one_line, say, say_json
-from r2b.cli.stream_debias import Wanted, debias_stream
-from r2b.cli.streams import streams
+from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files.writing import kept_files, shape_of, write_into
+from r2b.engines.relabel import Relabel, new_names
+from r2b.engines.table_rows import TableRows, refuse_taken
 from r2b.errors import NotSolvedWarning, ParameterError
 
 _NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "relative_gap", "excess")
-_SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
+_NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
 
 
 @click.command("debias", short_help="Make the closest labels in parity.")
@@ -44,7 +46,7 @@ _SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
 @options.groups
 @click.option("--output", "-o", required=True, metavar="PATH", shell_complete=completing.files, help="File to write; - is standard output.")
 @click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
-@click.option("--form", "form", type=click.Choice(FORMS), default="soft", show_default=True, help="Form in which labels leave.")
+@click.option("--form", type=click.Choice(get_args(Form)), default="soft", show_default=True, help="Form in which labels leave.")
 @click.option("--random-state", type=int, default=0, show_default=True, help="For round and sample; the same number, the same labels.")
 @click.option(
     "--key",
@@ -59,20 +61,14 @@ _SOLVING = ("tol", "max_iter", "time_limit", "merge_rows", "kernel", "threads")
 )
 @options.reports
 @options.force
-@options.streaming
 @options.solving
 @options.reading
-@options.manners
+@options.verbosity
 def debias_command(
     data: str,
-    epsilon: tuple[str, ...],
-    target: tuple[str, ...],
-    costs: str | None,
-    families: str | None,
-    family: tuple[str, ...],
     output: str,
     output_format: str | None,
-    form: str,
+    form: Form,
     random_state: int,
     key: tuple[str, ...],
     new_column: str | None,
@@ -80,10 +76,7 @@ def debias_command(
     html: str | None,
     markdown: str | None,
     force: bool,
-    stream: bool | None,
-    format_: str | None,
-    encoding: str,
-    delimiter: str | None,
+    reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
     **given: Any,
@@ -91,7 +84,7 @@ def debias_command(
     """Make the closest labels to those in DATA that are in parity, and write DATA with them in new columns.
 
     Rows keep their order and all other columns stay as they are. The certificate goes beside the output; `r2b verify` checks it.
-    DATA is a file, a folder or a pattern; - is standard input. Files larger than memory are read and written part by part.
+    DATA is a file, a folder or a pattern; - is standard input. Files are read and written part by part, and may be larger than memory.
 
     \b
     Forms:
@@ -111,149 +104,128 @@ def debias_command(
     """  # noqa: D301
     if output == "-" and as_json:
         raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
-    proof = certificate if certificate is not None or output == "-" or is_device(Path(output)) else beside(output)
+    piped = output == "-" or is_device(Path(output))
+    proof = certificate if certificate is not None or piped else beside(output)
     paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
-    if streams(
-        data, stream, format_, {**given, "html": html, "markdown": markdown, "costs": costs, "output": output, "encoding": encoding}
-    ):
-        reading = {"format_": format_, "encoding": encoding, "delimiter": delimiter}
-        wanted = Wanted(
-            data=data,
-            output=output,
-            output_format=output_format,
-            certificate=proof,
-            html=html,
-            markdown=markdown,
-            new_column=new_column,
-            form=form,
-            random_state=random_state,
-            key=key,
-            epsilon=epsilon,
-            target=target,
-            family=family,
-            families=families,
-            costs=costs,
-            reading=reading,
-            quiet=quiet or as_json,
-        )
-        return _solved_in_parts(paths, wanted, given, force=force, as_json=as_json, quiet=quiet)
-    with AtomicWriter(force=force, keep=(data, *filter(None, [costs]))) as writer:
-        _check(writer, paths)
-        table = read_table(data, format=format_, encoding=encoding, delimiter=delimiter)
-        shape = _shape(table, output, output_format)
-        selection = Selection.of(table, **{name: given.pop(name) for name in PARTS})
-        arguments = selection.arguments(table)
-        with on_lines(table):
-            classes = classes_of(arguments["y"])
-        # Before the work: these names can only clash with what is there already.
-        refuse_taken(table, new_names(form, new_column, selection, classes))
-        keyed = named(table, key, "--key")
-        given |= {"families": families_of(table, families, family, "crossed"), "target": target_of(target, classes)}
-        given |= {"epsilon": per_class("--epsilon", epsilon, classes) if epsilon else 0.0, "costs": costs_of(costs, classes)}
-        with on_lines(table):
-            fair = _solved(arguments, given, quiet=quiet or as_json)
-        keys = table.columns(keyed) if keyed else {}
-        new = new_columns(fair, form, new_names(form, new_column, selection, fair.classes.tolist()), random_state, keys)
-        found = fair.realised(new.columns[next(iter(new.columns))]) if form in ("round", "sample") else None
-        content = encode_table(table, new.columns, shape, None if new.rows is None else new.rows.tolist(), selection.na)
-        if proof is not None:
-            reading = {"format": str(shape), "encoding": encoding if table.format.kind == shape.kind else "utf-8", "delimiter": delimiter}
-            drawn = {"form": form, "random_state": random_state, "realised": None if found is None else found.to_json()}
-            record = _record(fair, selection, given, new.columns, reading, keyed, drawn)
-            writer.write(proof, record.encoded(fair))
-        told: dict[str, Any] = {"label": selection.stem, "options": given, "draws": {"random_state": random_state}}
-        write_reports(writer, html, markdown, arguments=arguments, **told, leaving=None if found is None else (form, found))
-        _land(writer, output, content)
-    _tell(fair, form, tuple(new.columns), found, paths, as_json=as_json, quiet=quiet)
+    costs, columns, na = given["costs"], {name: given.pop(name) for name in PARTS}, given.pop("na")
+    with ExitStack() as stack:
+        writer = stack.enter_context(AtomicWriter(force=force))
+        meter = stack.enter_context(RowMeter(quiet=quiet or as_json))
+        scan, source = open_table(data, reading, na=na, threads=given["threads"], watch=meter)
+        writer.keep = (*kept_files(source), *filter(None, [costs]))
+        shape = shape_of(source, output, output_format)
+        _check_paths(writer, paths, folder=source.listing.many)
+        with on_lines(source):
+            arguments = columns_of(source, **columns)
+            roles = scan.chosen(**arguments)
+            classes = scan.class_names(roles, given["missing"])
+            asked = _options(given, scan.names, classes)
+            keys = named(scan.names, key)
+            source.check(keys, "--key")
+            refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
+            fair = _solved(scan, arguments, asked)
+            rows = fair.rows
+            assert isinstance(rows, TableRows)
+            meter.now("Looking")
+            relabel = rows.relabel(fair.rule, form, random_state=random_state, key=keys or None, new_column=new_column)
+            meter.now("Writing")
+            # What is piped is written whole before its first byte leaves.
+            target = os.path.join(stack.enter_context(TemporaryDirectory()), f"output.{shape}") if piped else output
+            aside = stack.enter_context(AtomicWriter()) if piped else writer
+            written = write_into(aside, source, relabel, target, str(shape))
+            meter.now("Measuring")
+            found = rows.measured(relabel, fair.certificate) if form in ("round", "sample") else None
+            if proof is not None:
+                meter.now("Checking")
+                record = _record(source, relabel, written, shape, found, asked, reading["encoding"], na)
+                writer.write(proof, record.encoded(fair))
+            leaving = None if found is None else (form, found)
+            write_reports(writer, (html, markdown), scan, arguments, asked, {"random_state": random_state}, leaving)
+        if piped:
+            _copy(written, output)
+        writer.commit()
+    _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
 
 
-def _land(writer: AtomicWriter, output: str, content: bytes) -> None:
-    """Put everything in its place, the table last: where it is there, so is everything that belongs to it."""
-    if output == "-":
-        _to_standard_output(content)
-    else:
-        writer.write(output, content)
-    writer.commit()
+def _solved(scan: Scan, columns: dict[str, Any], asked: dict[str, Any]) -> FairLabels:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
+        return scan.debias(**columns, **asked)
 
 
-def _solved_in_parts(
-    paths: dict[str, str | None], wanted: Wanted, given: dict[str, Any], *, force: bool, as_json: bool, quiet: bool
-) -> int:
-    """Debias a table that is read part by part, and say what came of it."""
-    with AtomicWriter(force=force, keep=(wanted.data, *filter(None, [wanted.costs]))) as writer:
-        _check(writer, {**paths, "output": None})
-        _refuse_twice(paths)
-        made = debias_stream(writer, wanted, given)
-        writer.commit()
-    _tell(made.fair, wanted.form, made.names, made.realised, paths, as_json=as_json, quiet=quiet)
-    return DONE if made.fair.status.ok else NOT_REACHED
+def _options(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any]) -> dict[str, Any]:
+    """Read options that name columns or classes."""
+    asked = {name: value for name, value in given.items() if name not in ("family", "epsilon")}
+    asked["families"] = families_of(names, given["families"], given["family"], "crossed")
+    asked["epsilon"] = per_class("--epsilon", given["epsilon"], classes) if given["epsilon"] else 0.0
+    return asked | {"target": target_of(given["target"], classes), "costs": costs_of(given["costs"], classes)}
 
 
-def _record(
-    fair: r2b.FairLabels,
-    selection: Selection,
-    given: dict[str, Any],
-    new: dict[str, Any],
-    reading: dict[str, Any],
-    key: tuple[str, ...],
-    drawn: dict[str, Any],
-) -> Record:
-    """Say what was asked for and written, for the certificate."""
-    marks, columns = Fingerprints(), {name: pyarrow().array(listed(column)) for name, column in new.items()}
-    assert fair.dataset is not None
-    marks.take(fair.dataset, fair.dataset.weight, made_columns(columns, drawn["form"], tuple(new), fair.classes))
-    return Record(
-        columns=selection.roles(fair.schema.is_soft, key if drawn["form"] in ("round", "sample") else ()),
-        na=selection.na,
-        options={name: value for name, value in given.items() if name not in (*_SOLVING, "costs")},
-        new=tuple(new),
-        reading=reading,
-        fingerprints=marks.marks(),
-        n_rows=fair.dataset.n_rows,
-        command=command_line(),
-        **drawn,
-    )
-
-
-def _check(writer: AtomicWriter, paths: dict[str, str | None]) -> None:
+def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:
     """Refuse targets before any work is done."""
-    for path in (paths["output"], paths["certificate"]):
-        if path is not None and path != "-":
-            writer.check(path)
+    output, proof = paths["output"], paths["certificate"]
+    if output is not None and output != "-":
+        writer.check(output, folder=folder)
+    if proof is not None:
+        writer.check(proof)
     check_reports(writer, paths["html"], paths["markdown"])
-    _refuse_twice(paths)
-
-
-def _refuse_twice(paths: dict[str, str | None]) -> None:
     named = [os.path.realpath(path) for path in paths.values() if path is not None and path != "-"]
     twice = next((path for path in named if named.count(path) > 1), None)
     if twice is not None:
         raise ParameterError(f"Two files would be written to {twice}.", remedy="Give each a name of its own.", path=twice)
 
 
-def _solved(arguments: dict[str, Any], given: dict[str, Any], *, quiet: bool) -> r2b.FairLabels:
-    with warnings.catch_warnings(), Meter(tol=given["tol"], quiet=quiet) as meter:
-        warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
-        return r2b.debias(**arguments, **given, progress=meter if meter.shown else None)
+def _copy(written: Path, output: str) -> None:
+    with open(written, "rb") as table:
+        if output != "-":
+            with open(output, "wb") as device:
+                shutil.copyfileobj(table, device)
+            return
+        if sys.stdout.isatty() and b"\0" in table.read(4096):
+            raise ParameterError("The output is binary and standard output is a terminal.", remedy="Pass --output PATH, or a pipe.")
+        table.seek(0)
+        shutil.copyfileobj(table, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
-def _shape(table: Table, output: str, said: str | None) -> Format:
-    if output == "-" and said is None:
-        return Format(table.format.kind)
-    return format_for(output, said) if not is_device(Path(output)) or said is not None else table.format
+def _record(
+    source: FileSource,
+    relabel: Relabel,
+    written: Path,
+    shape: Format,
+    found: Realised | None,
+    asked: dict[str, Any],
+    encoding: str,
+    na: Sequence[str],
+) -> Record:
+    """Say for the certificate what was asked for and what was written, as it reads again."""
+    same = shape.kind == source.listing.format.kind
+    dialect = getattr(source.files[0], "dialect", None) if same else None
+    reading = {
+        "format_": str(shape),
+        "encoding": encoding if same else "utf-8",
+        "delimiter": None if dialect is None else dialect.delimiter,
+    }
+    gaps = (tuple(na) if shape.kind in ("csv", "tsv") else ()) or EMPTY
+    _, made = open_table(os.fspath(written), reading, na=() if gaps == EMPTY else gaps, threads=source.threads, watch=source.watch)
+    return Record(
+        columns=relabel.decode.roles,
+        na=gaps,
+        options={name: value for name, value in asked.items() if name not in _NOT_RECORDED},
+        form=relabel.form,
+        new=relabel.names,
+        random_state=relabel.random_state,
+        reading={"format": str(shape), "encoding": str(reading["encoding"]), "delimiter": delimiter},
+        fingerprints=fingerprints(made, relabel.decode, relabel.form, relabel.names),
+        n_rows=source.n_rows or 0,
+        command=command_line(),
+        realised=None if found is None else found.to_json(),
+    )
 
 
-def _to_standard_output(content: bytes) -> None:
-    stream = sys.stdout.buffer
-    if sys.stdout.isatty() and b"\0" in content[:4096]:
-        raise ParameterError("The output is binary and standard output is a terminal.", remedy="Pass --output PATH, or a pipe.")
-    stream.write(content)
-    stream.flush()
-
-
-def _tell(
-    fair: r2b.FairLabels,
+def _print_result(
+    fair: FairLabels,
     form: str,
     new: tuple[str, ...],
     found: Realised | None,
@@ -272,14 +244,15 @@ def _tell(
         held = {"parity": proof.parity, "excess": proof.excess}
         numbers |= held if found is None else {"parity": found.parity, "excess": found.excess}
         realised = None if found is None else found.to_json()
-        say_json({**status, **made, **numbers, "probabilities": held, "realised": realised, "certificate": proof.to_json()})
+        print_json({**status, **made, **numbers, "probabilities": held, "realised": realised, "certificate": proof.to_json()})
         return
     err = paths["output"] == "-"
     if not fair.status.ok:
         click.echo(f"Parity was not reached ({fair.status.value}). {as_options(fair.status.advice)}", err=True)
     if quiet or (err and not sys.stderr.isatty()):
         return
-    say(account(fair, None if found is None else (form, found)).replace(fair.status.advice, as_options(fair.status.advice)), err=err)
+    text = account(fair, None if found is None else (form, found)).replace(fair.status.advice, as_options(fair.status.advice))
+    print_text(text, err=err)
     click.echo(f"  form              {form}: {', '.join(map(one_line, new[:4]))}{', ...' if len(new) > 4 else ''}", err=err)
     for name, path in written.items():
         click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)

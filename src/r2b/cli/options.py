@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
@@ -44,7 +45,7 @@ def _unpacked(context: click.Context, option: click.Parameter, value: int) -> No
     context.with_resource(unpacked_within(value * 1_000_000))
 
 
-reading = together(
+_reading = together(
     click.option("--format", "format_", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option(
@@ -67,6 +68,17 @@ reading = together(
         help="Most that a file may grow to when it is unpacked into memory.",
     ),
 )
+
+
+def reading(command: Command) -> Command:
+    """Declare how files are read; the command gets it as one dictionary, ``reading``."""
+
+    @wraps(command)
+    def gathered(*arguments: Any, format_: str | None, encoding: str, delimiter: str | None, **given: Any) -> Any:
+        return command(*arguments, reading={"format_": format_, "encoding": encoding, "delimiter": delimiter}, **given)
+
+    return _reading(gathered)
+
 
 columns = together(
     click.option("--label", metavar="COLUMN", shell_complete=completing.columns, help="Column of class labels."),
@@ -142,12 +154,11 @@ solving = together(
     option_of_debias("tol", "Residual at which a problem is solved."),
     option_of_debias("max_iter", "Most steps."),
     option_of_debias("time_limit", "Most seconds.", type=float, metavar="SECONDS"),
-    option_of_debias("merge_rows", "Merge equal rows first."),
     option_of_debias("kernel", "Who walks the rows."),
     option_of_debias("threads", "All cores by default.", type=int, metavar="N"),
 )
 
-manners = together(
+verbosity = together(
     click.option("--json", "as_json", is_flag=True, help="Print strict JSON on standard output, for machines."),
     click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
     click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error."),
@@ -156,12 +167,6 @@ manners = together(
 reports = together(
     click.option("--html", metavar="PATH", shell_complete=completing.files, help="Write a report, one self-contained HTML file."),
     click.option("--markdown", metavar="PATH", shell_complete=completing.files, help="Write the same report as Markdown."),
-)
-
-streaming = click.option(
-    "--stream/--no-stream",
-    default=None,
-    help="Read part by part, or all into memory. By default a folder, a pattern and files of 64 MiB or more are read part by part.",
 )
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")

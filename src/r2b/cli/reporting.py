@@ -1,35 +1,22 @@
-"""Reports beside the result of a command, written by the room that knows how."""
+"""Reports beside the result of a command."""
 
 from __future__ import annotations
 
-import importlib
 import shlex
+import warnings
 from typing import Any
 
 import click
 
+from r2b import Scan, report
 from r2b._files import AtomicWriter
+from r2b._labels.options import request_and_settings
 from r2b._labels.realised import Realised
-from r2b.cli.speaking import spelled
-from r2b.errors import MissingExtraError, ParameterError
+from r2b._labels.task import MemoryTask
+from r2b.cli.printing import spelled
+from r2b.errors import NotSolvedWarning, ParameterError
 
-
-def room(name: str, what: str) -> Any:
-    """Import a room when a command needs it.
-
-    Raises
-    ------
-    MissingExtraError
-        It, or a library that it needs, is not installed.
-    """
-    try:
-        return importlib.import_module(f"r2b.{name}")
-    except ImportError as cause:
-        lacking = cause.name or str(cause)
-        remedy = (
-            f"Install what it needs with: pip install 'r2b[{name}]'." if not lacking.startswith("r2b") else "Install a release that has it."
-        )
-        raise MissingExtraError(f"{what} needs {lacking!r}, which is not there.", remedy=remedy, library=lacking) from cause
+_SHARED = ("missing", "min_group_size", "small_groups", "absent")
 
 
 def check_reports(writer: AtomicWriter, html: str | None, markdown: str | None) -> None:
@@ -43,23 +30,43 @@ def check_reports(writer: AtomicWriter, html: str | None, markdown: str | None) 
 
 def write_reports(
     writer: AtomicWriter,
-    html: str | None,
-    markdown: str | None,
-    *,
-    arguments: dict[str, Any],
-    label: str,
+    paths: tuple[str | None, str | None],
+    scan: Scan,
+    columns: dict[str, Any],
     options: dict[str, Any],
     draws: dict[str, Any],
     leaving: tuple[str, Realised] | None = None,
 ) -> None:
-    """Write the reports that are asked for."""
-    if html is None and markdown is None:
+    """Write the reports that are asked for: an audit, fair labels and what they cost.
+
+    Parameters
+    ----------
+    writer : AtomicWriter
+    paths : tuple of str or None
+        Where HTML and Markdown go.
+    scan : Scan
+    columns, options : dict
+        As :meth:`r2b.Scan.debias` takes them.
+    draws : dict
+        How chance is drawn, as :meth:`r2b.Scan.audit` takes it.
+    leaving : tuple (str, Realised), optional
+        The form in which labels left, and what holds for them.
+    """
+    if paths == (None, None):
         return
-    report = room("report", "A report")
-    facts = report.gather(**arguments, **options, **draws, label_name=label, command=command_line(), leaving=leaving)
-    for path, render in ((html, "to_html"), (markdown, "to_markdown")):
+    roles, families = scan.chosen(**columns), options.get("families", "both")
+    asked = {name: options[name] for name in _SHARED if name in options}
+    normalize = options.get("normalize", False)
+    found = scan.audit(**columns, families="both" if isinstance(families, str) else families, normalize=normalize, **asked, **draws)
+    request, settings = request_and_settings(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        data = scan.rows_for_audit(roles, request, normalize=normalize, clustered=draws.get("clusters") is not None)
+        task = MemoryTask.of(data, request, settings, options.get("costs"))
+        facts = report.gathered(task, found, label_name=roles.stem, command=command_line(), options=options, draws=draws, leaving=leaving)
+    for path, render in zip(paths, (report.to_html, report.to_markdown), strict=True):
         if path is not None:
-            writer.write(path, getattr(report, render)(facts).encode("utf-8"))
+            writer.write(path, render(facts).encode("utf-8"))
 
 
 def command_line() -> str:

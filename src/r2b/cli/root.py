@@ -20,11 +20,10 @@ from r2b.cli.audit import audit_command
 from r2b.cli.commands import Commands
 from r2b.cli.data import datasets_group
 from r2b.cli.debias import debias_command
-from r2b.cli.doubts import told_doubts
 from r2b.cli.exits import DONE, FAULT, INTERRUPTED, NOT_REACHED, TERMINATED, WRONG_USE, code_of
 from r2b.cli.frontier import frontier_command
+from r2b.cli.printing import colour, folded, format_error, printed_warnings, visible
 from r2b.cli.serve import serve_command
-from r2b.cli.speaking import colour, folded, spoken, visible
 from r2b.cli.verify import verify_command
 from r2b.errors import ParameterError, R2BError
 
@@ -62,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.stdout is None:
             raise ParameterError("Standard output is closed.", remedy="Send it to a file, or to /dev/null.")
-        with told_doubts(quiet=not {"-q", "--quiet"}.isdisjoint(typed)):
+        with printed_warnings(quiet=not {"-q", "--quiet"}.isdisjoint(typed)):
             ended = r2b.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour())
         sys.stdout.flush()
         return ended if isinstance(ended, int) else DONE
@@ -73,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if "--debug" in typed and not isinstance(error, (SystemExit, click.exceptions.Exit)):
             traceback.print_exc()
-        return _said(error, as_json="--json" in typed)
+        return _print_error(error, as_json="--json" in typed)
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
@@ -89,7 +88,7 @@ def _give_up_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _said(error: BaseException, *, as_json: bool) -> int:
+def _print_error(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong, and give the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
@@ -99,7 +98,7 @@ def _said(error: BaseException, *, as_json: bool) -> int:
         click.echo("Stopped. Nothing was left half written.", err=True)
         return INTERRUPTED
     if isinstance(error, R2BError):
-        problem, remedy = spoken(error)
+        problem, remedy = format_error(error)
         _print(type(error).__name__, problem, remedy, as_json)
         return code_of(error)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):

@@ -7,8 +7,8 @@ import sys
 import click
 
 from r2b.cli import completing, options
-from r2b.cli.reporting import room
-from r2b.cli.speaking import say_json
+from r2b.cli.printing import print_json
+from r2b.errors import MissingExtraError
 
 
 @click.command("serve", short_help="Open the app in a browser.")
@@ -17,7 +17,7 @@ from r2b.cli.speaking import say_json
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port; 0 takes one that is free.")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open a browser.")
 @click.option("--max-upload", type=click.IntRange(min=1), default=200, show_default=True, metavar="MB", help="Largest file that is taken.")
-@options.manners
+@options.verbosity
 def serve_command(data: str | None, host: str, port: int, browser: bool, max_upload: int, as_json: bool, quiet: bool) -> None:
     """Open the app on this machine, with the file DATA or with none. Ctrl-C ends it; nothing is kept.
 
@@ -26,11 +26,16 @@ def serve_command(data: str | None, host: str, port: int, browser: bool, max_upl
       r2b serve
       r2b serve adult.csv --port 8000 --no-browser
     """  # noqa: D301
-    app = room("app", "The app")
+    try:
+        from r2b import app
+    except ImportError as cause:
+        raise MissingExtraError(
+            f"The app needs {cause.name!r}, which is not installed.", remedy="Install it with: pip install 'r2b[app]'.", library=cause.name
+        ) from cause
 
     def announce(address: str) -> None:
         if as_json:
-            say_json({"address": address})
+            print_json({"address": address})
         elif not (quiet and browser):  # without a browser nobody could find it
             click.echo(f"r2b runs at {address}")
             if not quiet:

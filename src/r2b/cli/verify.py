@@ -11,9 +11,8 @@ from r2b._verify.record import beside
 from r2b.cli import completing, options
 from r2b.cli.exits import DONE, NOT_REACHED
 from r2b.cli.meter import RowMeter
-from r2b.cli.numbers import per_class
-from r2b.cli.selection import named_in
-from r2b.cli.speaking import say, say_json
+from r2b.cli.columns import named_in, per_class
+from r2b.cli.printing import print_json, print_text
 from r2b.errors import ParameterError
 
 
@@ -27,7 +26,7 @@ from r2b.errors import ParameterError
 @click.option("--sensitive", multiple=True, metavar="COLUMNS", shell_complete=completing.columns, help="Insist on these attributes.")
 @click.option("--epsilon", multiple=True, metavar="NUMBER", help="Insist on this instead of what the certificate says was asked for.")
 @options.reading
-@options.manners
+@options.verbosity
 def verify_command(
     output: str,
     certificate: str | None,
@@ -35,9 +34,7 @@ def verify_command(
     label: tuple[str, ...],
     sensitive: tuple[str, ...],
     epsilon: tuple[str, ...],
-    format_: str | None,
-    encoding: str,
-    delimiter: str | None,
+    reading: dict[str, Any],
     na: tuple[str, ...],
     as_json: bool,
     quiet: bool,
@@ -54,18 +51,19 @@ def verify_command(
       r2b verify fair.csv --label education --sensitive sex --epsilon 0.01
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json --json
     """  # noqa: D301
-    reading: dict[str, Any] = {"format": format_, "encoding": encoding if encoding != "utf-8" else None, "delimiter": delimiter, "na": na}
+    encoding = reading["encoding"] if reading["encoding"] != "utf-8" else None
+    read: dict[str, Any] = {"format": reading["format_"], "encoding": encoding, "delimiter": reading["delimiter"], "na": na}
     asked: dict[str, Any] = {"data": data, "label": named_in(label), "sensitive_features": named_in(sensitive)}
     if epsilon:
         asked["epsilon"] = per_class("--epsilon", epsilon, r2b.load(certificate or beside(output)).classes.tolist())
     try:
         with RowMeter(quiet=quiet or as_json) as meter:
-            found = r2b.verify(output, certificate, **asked, **reading, watch=meter)
+            found = r2b.verify(output, certificate, **asked, **read, watch=meter)
     except ParameterError as error:
         remedy = error.remedy.replace("data=...", "--data.").replace("certificate=...", "--certificate.")
         raise ParameterError(error.problem, remedy=remedy, **error.facts) from error
     if as_json:
-        say_json(found.to_json())
+        print_json(found.to_json())
     elif not quiet or not found.ok:
-        say(str(found))
+        print_text(str(found))
     return DONE if found.ok else NOT_REACHED

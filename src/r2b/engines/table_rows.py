@@ -139,13 +139,7 @@ class TableRows(LabelRows):
             )
         refuse_columns(source.names, [("key", keys)], source.subject)
         names = new_names(form, new_column, roles, rule.schema.classes.values.tolist(), ordered=source.ordered)
-        taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
-        if taken is not None:
-            raise ParameterError(
-                f"The new column {taken!r} would have the name of a column of {source.name}.",
-                remedy="Choose another name with new_column=...",
-                column=taken,
-            )
+        refuse_taken(names, source)
         return self.relabelled(rule, form, names, random_state, keys if drawn else ())
 
     def relabelled(self, rule: Rule, form: Form, names: tuple[str, ...], random_state: int, keys: tuple[str, ...]) -> Relabel:
@@ -219,3 +213,14 @@ def read_rows(columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, no
     weight = None if roles.weight is None else columns[roles.weight]
     y = roles.labels(columns, len(schema.classes))
     return schema.read(y, **roles.features(columns), sample_weight=weight, normalize=normalize, known_crossings=roles.categorical)
+
+
+def refuse_taken(names: tuple[str, ...], source: Source) -> None:
+    """Refuse names of new columns that columns have already."""
+    taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
+    if taken is not None:
+        raise ParameterError(
+            f"The new column {taken!r} would have the name of a column of {source.name}.",
+            remedy="Choose another name with new_column=...",
+            column=taken,
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
-from r2b._audit.measure import audit_dataset, audit_request
+from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice, Request
@@ -19,6 +19,7 @@ from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
 from r2b._data import Continuous, Dataset, Membership, Schema, Vocabulary
 from r2b._data.dataset import read
+from r2b._data.labels import read_labels
 from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
@@ -200,7 +201,8 @@ class Scan:
         families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "both",
         missing: MissingValues = "error",
         sample_weight: str | None = None,
-        clusters: None = None,
+        clusters: str | None = None,
+        normalize: bool = False,
         min_group_size: int = 0,
         small_groups: SmallGroups = "error",
         absent: AbsentGroups = "report",
@@ -218,31 +220,30 @@ class Scan:
             Names of columns, as for :meth:`debias`.
         families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level, random_state, n_largest
             As for :func:`r2b.audit`.
-        clusters : None
-            Refused: rows are counted here, and which go together is lost. Rows are taken as independent.
+        clusters : str, optional
+            Column that says which rows go together, such as the patient; the rows are then read into memory.
+        normalize : bool
+            Divide rows of probabilities by their sums.
 
         Notes
         -----
         Class labels are counted in one pass, also with weights as long as few of them differ. Probabilities are resampled row by row: they
         are brought into memory, and refused where they are too many for it.
         """
-        if clusters is not None:
-            raise ParameterError(
-                f"clusters is {clusters!r}, but rows that are counted where they live are taken as independent.",
-                remedy="Read the columns into memory and use r2b.audit(..., clusters=...); on the command line, leave out --stream.",
-                clusters=clusters,
-            )
         draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
         request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
         roles = self.chosen(label, sensitive_features, control_features, sample_weight)
-        counts = not roles.soft and roles.categorical
-        data = self.counted(roles, request, apart=True) if counts else self.gathered(roles, request.missing)
-        return audit_dataset(data, request, draws)
+        data = self.rows_for_audit(roles, request, normalize=normalize, clustered=clusters is not None)
+        codes = None
+        if clusters is not None:
+            refuse_columns(self.names, [("clusters", [clusters])], self.source.subject)
+            codes = cluster_codes(self.source.columns([clusters])[clusters], data)
+        return audit_dataset(data, request, draws, codes)
 
-    def chosen(self, label: Any, sensitive: Any, control: Any, weight: str | None) -> ColumnRoles:
+    def chosen(self, label: Any, sensitive_features: Any, control_features: Any = None, sample_weight: str | None = None) -> ColumnRoles:
         """Check which columns are what."""
-        labels, controls = names_of(label, "label"), names_of(control, "control_features")
-        roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive)
+        labels, controls, weight = names_of(label, "label"), names_of(control_features, "control_features"), sample_weight
+        roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive_features)
         chosen = [("label", labels), ("sensitive_features", (*roles.sensitive, *roles.measured)), ("control_features", controls)]
         chosen.append(("sample_weight", names_of(weight, "sample_weight")))
         for argument, names in chosen[:2]:
@@ -262,6 +263,22 @@ class Scan:
         if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
             tally = tally.spread(weight)
         return dataset_of(tally, roles, missing=request.missing, fewest_classes=1 if apart else 2)
+
+    def class_names(self, roles: ColumnRoles, missing: Any = "error") -> list[Any]:
+        """Give the names of the classes; class labels are counted for it, which a solve then need not do again."""
+        if roles.soft:
+            return list(self.classes(roles).values.tolist())
+        if roles.categorical:
+            return list(self.counted(roles, Request(missing=missing)).labels.vocabulary.values.tolist())
+        tally = self.source.tally(roles.label)
+        self._refuse_gaps(tally, roles, missing)
+        return list(read_labels(tally.columns[roles.label[0]], normalize=False, fewest_classes=1).vocabulary.values.tolist())
+
+    def rows_for_audit(self, roles: ColumnRoles, request: Request, *, normalize: bool = False, clustered: bool = False) -> Dataset:
+        """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
+        if not roles.soft and roles.categorical and not clustered:
+            return self.counted(roles, request, apart=True)
+        return self.gathered(roles, request.missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
 
     def _refuse_gaps(self, tally: Tally, roles: ColumnRoles, missing: str) -> None:
         """Refuse a table without rows, and columns that lack values."""

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +16,7 @@ from typing import Any
 import click
 
 from r2b._data.values import json_value
-from r2b._files import Table
-from r2b.errors import DataWarning, InputError, R2BError
+from r2b.errors import DataWarning, R2BError
 
 _OPTIONS = (
     *("families", "bound", "target", "missing", "min_group_size", "small_groups", "absent", "normalize", "lam", "objective"),
@@ -96,35 +96,24 @@ def _fold(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=" " * deep, drop_whitespace=True, break_long_words=False, break_on_hyphens=False)
 
 
-def say(text: str, *, err: bool = False) -> None:
+def print_text(text: str, *, err: bool = False) -> None:
     """Print a text; its first line stands out on a terminal."""
     first, _, rest = folded(visible(text), sys.stderr if err else sys.stdout).partition("\n")
     click.echo(click.style(first, bold=True) + (f"\n{rest}" if rest else ""), err=err, color=colour())
 
 
-def say_json(facts: Any) -> None:
+def print_json(facts: Any) -> None:
     """Print facts as strict JSON."""
-    click.echo(json.dumps(strict(facts), ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(json_value(facts, spelled), ensure_ascii=False, allow_nan=False))
 
 
-def strict(facts: Any) -> Any:
-    """Give facts as values that strict JSON can hold; what is not finite becomes text.
-
-    Examples
-    --------
-    >>> strict({"a": float("inf"), 1: (2, "x")})
-    {'a': 'inf', '1': [2, 'x']}
-    """
-    return json_value(facts, spelled)
-
-
-def spoken(error: R2BError | DataWarning) -> tuple[str, str]:
+def format_error(error: R2BError | DataWarning) -> tuple[str, str]:
     """Give problem and remedy of an error or a warning in words of the command line: options instead of arguments.
 
     Examples
     --------
     >>> from r2b.errors import InputError
-    >>> spoken(InputError("The argument y has no rows.", remedy="Pass small_groups='merge'."))
+    >>> format_error(InputError("The argument y has no rows.", remedy="Pass small_groups='merge'."))
     ('The label has no rows.', 'Pass --small-groups merge.')
     """
     problem = re.sub(
@@ -141,20 +130,6 @@ def spoken(error: R2BError | DataWarning) -> tuple[str, str]:
     return one_line(problem.strip()), one_line(remedy)
 
 
-@contextmanager
-def on_lines(table: Table) -> Iterator[None]:
-    """Say of a row in an error on which line of the file it is."""
-    try:
-        yield
-    except InputError as error:
-        row = error.facts.get("row")
-        place = table.place(row) if isinstance(row, int) and 0 <= row < table.n_rows else ""
-        if "line" not in place:
-            raise
-        where = f" In {table.name}, {place.replace(' (', ' is on ').rstrip(')')}."
-        raise type(error)(error.problem + where, remedy=error.remedy, **error.facts) from error
-
-
 def as_options(text: str) -> str:
     """Write arguments of functions as options.
 
@@ -165,3 +140,37 @@ def as_options(text: str) -> str:
     """
     text = _SPELLED.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or m[3] or m[4]}".removesuffix(" True"), text)
     return _BARE.sub(lambda m: f"--{m[1].replace('_', '-')}", text)
+
+
+_WORDS = {
+    "Pass it as r2b.Continuous(column)": "Pass it with --continuous",
+    "make it missing and pass": "make it missing with --na, and pass",
+}
+
+
+@contextmanager
+def printed_warnings(*, quiet: bool) -> Iterator[None]:
+    """Print warnings about the data as notes while a command runs; whatever Python was told to do with warnings, they stop nothing.
+
+    Parameters
+    ----------
+    quiet : bool
+        Print none.
+    """
+    shown: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
+            if not isinstance(message, DataWarning):
+                usual(message, category, *where, **further)
+            elif not quiet and str(message) not in shown:
+                shown.add(str(message))
+                problem, remedy = format_error(message)
+                for ours, theirs in _WORDS.items():
+                    remedy = remedy.replace(ours, theirs)
+                click.echo(folded(f"Note: {problem} {remedy}", sys.stderr), err=True)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", DataWarning)
+        yield
