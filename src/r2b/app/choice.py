@@ -9,9 +9,7 @@ from typing import Any, cast, get_args
 from r2b._constraints.families import BoundName, FamilyChoice, Request
 from r2b._constraints.families.request import LARGEST
 from r2b._constraints.parity.bounds import refuse_percentages
-from r2b._files import Table
-from r2b._files.delimited import DelimitedTable
-from r2b._files.plain import as_numbers
+from r2b.engines.files import FileSource
 from r2b.errors import ParameterError
 
 MISSING = ("error", "group", "exclude")
@@ -42,7 +40,7 @@ class PageChoice:
     epsilon: float = 0.0
 
     @classmethod
-    def of(cls, said: dict[str, Any], table: Table) -> PageChoice:
+    def of(cls, said: dict[str, Any], table: FileSource) -> PageChoice:
         """Read what a request says.
 
         Raises
@@ -63,7 +61,7 @@ class PageChoice:
         found._check(table)
         return found
 
-    def _check(self, table: Table) -> None:
+    def _check(self, table: FileSource) -> None:
         if not self.label:
             raise ParameterError("No label is chosen.", remedy="Choose the column whose values should be fair.", control="label")
         if not self.sensitive:
@@ -100,19 +98,14 @@ class PageChoice:
         weight = [] if self.weight is None else [self.weight]
         return list(dict.fromkeys([self.label, *self.sensitive, *self.control, *weight]))
 
-    def arguments(self, table: Table) -> dict[str, Any]:
+    def arguments(self, table: FileSource) -> dict[str, Any]:
         """Give the columns as :func:`r2b.debias` takes them. In text an empty field is a missing value."""
         found = table.columns(self.used)
-
-        def classes(name: str) -> Any:
-            column = found[name]
-            return [value or None for value in column] if is_text(table) and "" in column else column
-
-        arguments: dict[str, Any] = {"y": classes(self.label), "sensitive_features": {name: classes(name) for name in self.sensitive}}
+        arguments: dict[str, Any] = {"y": found[self.label], "sensitive_features": {name: found[name] for name in self.sensitive}}
         if self.control:
-            arguments["control_features"] = {name: classes(name) for name in self.control}
+            arguments["control_features"] = {name: found[name] for name in self.control}
         if self.weight is not None:
-            arguments["sample_weight"] = as_numbers(found[self.weight], table, self.weight)
+            arguments["sample_weight"] = table.with_numbers([self.weight]).columns([self.weight])[self.weight]
         return arguments
 
     def options(self) -> dict[str, Any]:
@@ -125,11 +118,6 @@ class PageChoice:
     def request(self) -> Request:
         """Give what is asked of the groups, as a job takes it."""
         return Request(**self.options())
-
-
-def is_text(table: Table) -> bool:
-    """Tell whether all columns of a table are lists of text, as they are read from a delimited file."""
-    return isinstance(table, DelimitedTable)
 
 
 def _text(said: dict[str, Any], name: str) -> str | None:

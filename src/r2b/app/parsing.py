@@ -13,10 +13,11 @@ import subprocess
 import sys
 from typing import Any
 
-from r2b._files.arrow import ArrowTable, pyarrow
+from r2b._files.arrow import pyarrow
 from r2b._files.compression import decompress
 from r2b._files.formats import Format
 from r2b._files.limits import unpacked_within
+from r2b.engines.files import FileSource
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
 
 CHILD = "from r2b.app.parsing import child; child()"
@@ -102,13 +103,17 @@ def child() -> None:
 
 
 def _normal(content: bytes, name: str, format: Format) -> tuple[str, Any]:
-    content = decompress(content, format.compression, name)
     if format.is_text:
-        return format.kind, content
-    table = ArrowTable.parse(content, name, Format(format.kind)).table
+        return format.kind, decompress(content, format.compression, name)
+    arrow, source = pyarrow(), FileSource.open(name, str(format), threads=1, stream=io.BytesIO(content))
     sink = io.BytesIO()
-    with pyarrow().ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    writer = None
+    for batch in source.batches(None):
+        writer = writer or arrow.ipc.new_stream(sink, batch.record.schema)
+        writer.write_batch(batch.record)
+    if writer is None:
+        writer = arrow.ipc.new_stream(sink, source.files[0].schema)
+    writer.close()
     return "arrow", sink.getbuffer()
 
 

@@ -16,7 +16,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from r2b._files import read_table
 from r2b.app import pages
 from r2b.app.answers import fault, reads_pages, refusal
 from r2b.app.choice import PageChoice
@@ -24,8 +23,9 @@ from r2b.app.code import code_of
 from r2b.app.guard import Guard
 from r2b.app.labels import KINDS, file_name, labels_file, leaving
 from r2b.app.store import ClosedError, Store
-from r2b.app.uploads import AdultData, body_within, read_upload
+from r2b.app.uploads import body_within, checked, open_adult, read_upload
 from r2b.app.workspace import Workspace
+from r2b.engines.files import FileSource
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
 from r2b.report import facts_of, to_html
 
@@ -76,7 +76,7 @@ class App:
 
     def open_file(self, path: Path) -> str:
         """Open a file of this machine and give the address of its page."""
-        return f"/t/{self.store.add(read_table(path)).id}"
+        return f"/t/{self.store.add(checked(FileSource.open(path))).id}"
 
     async def shell(self, request: Request) -> Response:
         """Show the empty page, which asks for its content with the secret."""
@@ -116,7 +116,7 @@ class App:
 
     async def adult(self, request: Request) -> Response:
         """Open the built-in data."""
-        return await run_in_threadpool(lambda: self._added(AdultData(), "adult"))
+        return await run_in_threadpool(lambda: self._added(open_adult(), "adult"))
 
     def _added(self, table: Any, source: str) -> Response:
         workspace = self.store.add(table, source)

@@ -6,8 +6,8 @@ import secrets
 from collections import OrderedDict
 from threading import Lock
 
-from r2b._files import Table
 from r2b.app.workspace import Workspace
+from r2b.engines.files import FileSource
 from r2b.errors import InputError
 
 
@@ -39,7 +39,7 @@ class Store:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, table: Table, source: str = "file") -> Workspace:
+    def add(self, table: FileSource, source: str = "file") -> Workspace:
         """Open a table."""
         workspace = Workspace(secrets.token_urlsafe(12), table, source)
         with self._lock:

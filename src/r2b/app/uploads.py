@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
-from r2b._files import Format, Table, format_of, read_table, table_of
-from r2b._files.arrow import ArrowTable
+from r2b._files import Format, format_of, table_of
 from r2b._files.limits import megabytes, unpacked_within
 from r2b.app.parsing import parsed
 from r2b.datasets import load_adult
+from r2b.engines.files import FileSource
 from r2b.errors import FileTooLargeError, InputError, ParameterError, R2BError
 
 GROWTH = 5  # times the limit of an upload that it may grow to when it is unpacked
@@ -47,7 +47,7 @@ def too_large(found: str, limit: int, size: int) -> FileTooLargeError:
     )
 
 
-def read_upload(name: str, content: bytes, limit: int) -> Table:
+def read_upload(name: str, content: bytes, limit: int) -> FileSource:
     """Read a table from what was sent.
 
     Raises
@@ -61,10 +61,8 @@ def read_upload(name: str, content: bytes, limit: int) -> Table:
     name = name.replace("\\", "/").rpartition("/")[2].strip() or "upload"
     found = format_of(name) if "." in name else None
     try:
-        table = _table(name, content, found, GROWTH * limit)
-        if not table.names or table.n_rows < 1:
-            raise InputError(f"{name} has no rows.", remedy="Pass a file with at least one.")
-        return table
+        with unpacked_within(GROWTH * limit):
+            return checked(_opened(name, content, found, GROWTH * limit))
     except FileTooLargeError as error:
         size = error.facts.get("size")
         if not isinstance(size, int):  # it takes too much time or memory, and says so
@@ -76,35 +74,22 @@ def read_upload(name: str, content: bytes, limit: int) -> Table:
         raise type(error)(error.problem, remedy=error.remedy, **{**error.facts, "control": "file"}) from error
 
 
-def _table(name: str, content: bytes, format: Format | None, most: int) -> Table:
-    """Read text here, and what needs a foreign reader, which a damaged file may break, in another process."""
+def checked(source: FileSource) -> FileSource:
+    """Read every row once, so that what is wrong with a file is said when it is opened."""
+    source = replace(source, spelled=True)
+    if not source.names or not sum(source.run(None, len)):
+        raise InputError(f"{source.name} has no rows.", remedy="Pass a file with at least one.")
+    return source
+
+
+def _opened(name: str, content: bytes, format: Format | None, most: int) -> FileSource:
+    """Open text here, and what needs a foreign reader, which a damaged file may break, after another process has read it."""
     if format is None or (format.is_text and format.compression != "zst"):
-        with unpacked_within(most):
-            return read_table(name, stream=io.BytesIO(content))
+        return FileSource.open(name, stream=io.BytesIO(content))
     clean, body = parsed(content, name, format, most)
-    if clean.is_text:
-        return read_table(name, stream=io.BytesIO(body), format=clean.kind)
-    with unpacked_within(2 * most):  # counted there once; written anew it may be a little larger
-        return ArrowTable(name, Format(format.kind), ArrowTable.parse(body, name, clean).table)
+    return FileSource.open(name, str(clean), stream=io.BytesIO(body))
 
 
-class AdultData(Table):
-    """The Adult data as a table: numbers are numbers, and it leaves as CSV."""
-
-    def __init__(self) -> None:
-        self._columns = load_adult().columns
-        self.name, self.format, self.names = "adult.csv", Format("csv"), tuple(self._columns)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self._columns[self.names[0]])
-
-    def columns(self, wanted: Sequence[str]) -> dict[str, Any]:
-        """Give columns by name, as arrays."""
-        return {name: self._columns[name] for name in wanted}
-
-    def encoded(self, new: Mapping[str, Sequence[Any]], rows: Sequence[int] | None = None) -> bytes:
-        """Give the table as CSV with new columns after its own."""
-        content = table_of(self._columns, self.format)
-        return read_table(self.name, stream=io.BytesIO(content)).encoded(new, rows)
+def open_adult() -> FileSource:
+    """Open the Adult data; numbers are numbers."""
+    return checked(FileSource.open("adult.arrow", stream=io.BytesIO(table_of(load_adult().columns, Format("arrow")))))

@@ -22,13 +22,13 @@ from r2b._audit import Audit, Frontier, audit
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
 from r2b._constraints.families import resolve
 from r2b._data import Dataset
-from r2b._files import Table
-from r2b._files.plain import listed
+from r2b._files.arrow import pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.options import Settings
 from r2b._labels.task import MemoryTask, open_job
 from r2b._solve.oracle import MemoryOracle
 from r2b.app.choice import PageChoice
+from r2b.engines.files import FileSource
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
 
 Floats = NDArray[np.float64]
@@ -157,11 +157,11 @@ class Workspace:
     Parameters
     ----------
     id : str
-    table : Table
+    table : FileSource
     source : {"file", "adult"}
     """
 
-    def __init__(self, id: str, table: Table, source: str) -> None:
+    def __init__(self, id: str, table: FileSource, source: str) -> None:
         self.id, self.table, self.source = id, table, source
         self.columns = _columns(table)
         self.closed = Event()
@@ -223,15 +223,13 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _columns(table: Table) -> tuple[PageColumn, ...]:
+def _columns(table: FileSource) -> tuple[PageColumn, ...]:
     table.refuse_twice(table.names)
-    if table.n_rows * len(table.names) > _MOST_CELLS:
+    if (table.n_rows or 0) * len(table.names) > _MOST_CELLS:
         return tuple(PageColumn(name, None) for name in table.names)
     return tuple(PageColumn(name, _distinct(values)) for name, values in table.columns(table.names).items())
 
 
 def _distinct(values: Any) -> int | None:
-    try:
-        return len(set(listed(values)))
-    except TypeError:  # lists and the like: no column to choose
-        return None
+    nested = pyarrow().types.is_nested(values.type)  # lists and the like: no column to choose
+    return None if nested else len(values.unique())

@@ -202,13 +202,10 @@ def _record(
     """Say for the certificate what was asked for and what was written, as it reads again."""
     same = shape.kind == source.listing.format.kind
     dialect = getattr(source.files[0], "dialect", None) if same else None
-    reading = {
-        "format_": str(shape),
-        "encoding": encoding if same else "utf-8",
-        "delimiter": None if dialect is None else dialect.delimiter,
-    }
+    delimiter = None if dialect is None else dialect.delimiter
+    reading = {"format_": str(shape), "encoding": encoding if same else "utf-8", "delimiter": delimiter}
     gaps = (tuple(na) if shape.kind in ("csv", "tsv") else ()) or EMPTY
-    _, made = open_table(os.fspath(written), reading, na=() if gaps == EMPTY else gaps, threads=source.threads, watch=source.watch)
+    _, made = open_table(os.fspath(written), reading, na=gaps, threads=source.threads, watch=source.watch)
     return Record(
         columns=relabel.decode.roles,
         na=gaps,
