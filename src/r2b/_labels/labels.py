@@ -14,9 +14,8 @@ from numpy.typing import DTypeLike, NDArray
 from r2b._data import Dataset
 from r2b._data.compute import seed_of
 from r2b._labels.changes import Change, ConstraintCost, costliest_constraints
-from r2b._labels.label_rows import LabelRows, MemoryRows, read_new
 from r2b._labels.realised import Realised
-from r2b._labels.rule import Solution
+from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
 from r2b._labels.text import account
 from r2b.errors import ParameterError, RowsUnavailableError
 

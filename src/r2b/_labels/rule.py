@@ -1,75 +1,32 @@
-"""What a solution is: the rule that turns old labels into new ones, and the evidence about it."""
+"""What a result is made of: the rule that turns old labels into new ones, the evidence about it, and rows, wherever they live."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from r2b._constraints.families import Families
-from r2b._data import Schema
-from r2b._data.compute import refuse_beyond_memory
+from r2b._data import Dataset, Schema
+from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.dataset import read_known_labels
 from r2b._data.groups import Layout
+from r2b._data.merge import cell_sums, class_weights
+from r2b._labels.changes import Change, heaviest_flows, take_rows, with_row_labels
+from r2b._labels.forms.keyed import row_draws
+from r2b._labels.realised import Realised, realised, rounding_bound
+from r2b._labels.rows import FairRows, Response
 from r2b._solve.certificate import Certificate
-from r2b._solve.oracle.plain import respond
 from r2b._solve.solvers import Progress, Status
+from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """The map from (old label, cell) to the distribution of the new label.
-
-    Attributes
-    ----------
-    shifts : ndarray of shape (n_cells, n_classes)
-        What the prices of its groups add up to for each cell.
-    lam : float
-        0 where the table decides.
-    unchanged : bool
-        Labels go out as they came in.
-    costs : ndarray of shape (n_classes, n_classes), optional
-        What it costs to turn one class into another.
-    table : ndarray of shape (n_cells, n_classes, n_classes), optional
-        P(new class | old class, cell), where prices do not tell it.
-
-    Examples
-    --------
-    >>> Response(np.array([[0.2, -0.2]]), 1.0).of_rows(np.array([[1.0, 0.0]]), np.array([0]))
-    array([[0.8, 0.2]])
-    """
-
-    shifts: Floats
-    lam: float
-    unchanged: bool = False
-    costs: Floats | None = None
-    table: Floats | None = None
-
-    def of_rows(self, labels: Array, cells: Array) -> Array:
-        """Give the new label of rows of probabilities."""
-        if self.unchanged:
-            return labels
-        worth = labels if self.costs is None else labels @ -self.costs
-        return respond(worth, cells, self.shifts, self.lam)
-
-    def channel(self) -> Floats:
-        """Answer of every cell to every pure class: P(new class | old class, cell)."""
-        if self.table is not None:
-            return self.table
-        n_cells, n_classes = self.shifts.shape
-        needed = n_cells * n_classes**2 * 8
-        remedy = "Use iter_soft(), sample() or round(), which need no such table, or put rare classes and small groups together."
-        refuse_beyond_memory(needed, f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes", remedy)
-        one_hot = np.eye(n_classes)
-        if self.unchanged:
-            return np.broadcast_to(one_hot, (n_cells, n_classes, n_classes)).copy()
-        return np.stack([self.of_rows(one_hot, np.full(n_classes, cell)) for cell in range(n_cells)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,3 +172,202 @@ class Solution:
         For probabilities: what a row certain of its class becomes.
         """
         return self.rule.response(self.schema).channel()
+
+
+def applied(rule: Rule, data: Dataset) -> FairRows:
+    """Give the rows of a table with their new labels."""
+    return FairRows(data, rule.response(data.groups))
+
+
+class LabelRows(ABC):
+    """Rows that leave with new labels. What an engine cannot do where its rows are goes through memory.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        None where it is not known without a pass over them.
+    weighted : bool
+    counts : Dataset or None
+        The rows, or for class labels elsewhere one row per combination of values; None where there is neither.
+    """
+
+    n_rows: int | None
+    weighted: bool
+    counts: Dataset | None = None
+
+    @abstractmethod
+    def in_memory(self) -> MemoryRows:
+        """Bring the rows into memory, in their order."""
+
+    def soft(self, rule: Rule, dtype: Any) -> Any:
+        """Build the matrix of fair labels."""
+        return self.in_memory().soft(rule, dtype)
+
+    def iter_soft(self, rule: Rule, block_rows: int, dtype: Any) -> Iterator[Any]:
+        """Give the matrix a block of rows at a time."""
+        return self.in_memory().iter_soft(rule, block_rows, dtype)
+
+    def sample(self, rule: Rule, seed: int, key: Any) -> Any:
+        """Draw one class per row."""
+        return self.in_memory().sample(rule, seed, key)
+
+    def round(self, rule: Rule, seed: int, key: Any) -> Any:
+        """Pick one class per row so that group means stay where they are."""
+        return self.in_memory().round(rule, seed, key)
+
+    def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Any]:
+        """Repeat each row for its classes, with weights."""
+        return self.in_memory().expand(rule, X)
+
+    def read(self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> LabelRows:
+        """Read new rows with the classes and groups of a rule."""
+        return read_new(rule, y, sensitive, control, weight, normalize)
+
+    def largest_changes(self, rule: Rule, n: int) -> list[Change]:
+        """List the heaviest flows from an old to a new label; for class labels only."""
+        if self.counts is None or self.counts.labels.is_soft or rule.unchanged:
+            return []
+        rows = applied(rule, self.counts)
+        return heaviest_flows(rows.answers, class_weights(self.counts), rule.schema.names, rule.schema.classes.values, n)
+
+    def frame(self, rule: Rule, **asked: Any) -> Any:
+        """Give the table with its fair labels in new columns."""
+        raise _no_table()
+
+    def write(self, rule: Rule, path: str, **asked: Any) -> None:
+        """Write the table with its fair labels in new columns."""
+        raise _no_table()
+
+    def realised_as(self, rule: Rule, proof: Certificate, form: str, seed: int, key: Any) -> Realised:
+        """Measure labels of one class per row as they leave."""
+        rows = self.in_memory()
+        return rows.realised(rule, proof, rows.round(rule, seed, key) if form == "round" else rows.sample(rule, seed, key))
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryRows(LabelRows):
+    """Rows in memory.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    """
+
+    dataset: Dataset
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """How many there are."""
+        return self.dataset.n_rows
+
+    @property
+    def weighted(self) -> bool:  # type: ignore[override]
+        """Whether they have weights."""
+        return self.dataset.weight is not None
+
+    @property
+    def counts(self) -> Dataset:  # type: ignore[override]
+        """The rows themselves."""
+        return self.dataset
+
+    def in_memory(self) -> MemoryRows:
+        """Give these rows."""
+        return self
+
+    def soft(self, rule: Rule, dtype: DTypeLike | None) -> Array:
+        """Build the matrix; the old one itself where nothing changed."""
+        labels, wanted = self.dataset.labels, floating(dtype)
+        if rule.unchanged and labels.is_soft and dtype in (None, labels.array.dtype):
+            return labels.array
+        return applied(rule, self.dataset).matrix(wanted)
+
+    def iter_soft(self, rule: Rule, block_rows: int, dtype: DTypeLike | None) -> Iterator[Array]:
+        """Give the matrix a block of rows at a time."""
+        return applied(rule, self.dataset).blocks(block_rows, floating(dtype))
+
+    def sample(self, rule: Rule, seed: int, key: Any) -> Any:
+        """Draw one class per row, as a column of the kind that came in."""
+        codes = applied(rule, self.dataset).sample(row_draws(key, seed, self.dataset))
+        return self.dataset.labels.vocabulary.decode(codes)
+
+    def round(self, rule: Rule, seed: int, key: Any) -> Any:
+        """Pick one class per row, as a column of the kind that came in."""
+        codes = applied(rule, self.dataset).round(row_draws(key, seed, self.dataset), seed, keyed=key is not None)
+        return self.dataset.labels.vocabulary.decode(codes)
+
+    def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Floats]:
+        """Repeat each row for its classes, with weights, and the features beside them."""
+        n_rows = self.dataset.n_rows
+        n_features = n_rows if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        if n_features != n_rows:
+            raise LengthError(
+                f"X has {n_features} rows, but the labels have {n_rows}.",
+                remedy="Pass the features of the same rows, in the same order.",
+                lengths={"X": n_features, "y": n_rows},
+            )
+        refuse_other_index(("y", self.dataset.index), ("X", row_labels(X)))
+        index, codes, weight = applied(rule, self.dataset).expand()
+        taken, labels = take_rows(X, index), rule.schema.classes.decode(codes)
+        return taken, with_row_labels(labels, taken, self.dataset.labels.vocabulary.index, index), weight
+
+    def sampling_deviation(self, rule: Rule) -> Floats:
+        """Give the standard deviation of each group mean of drawn labels."""
+        variance, total = applied(rule, self.dataset).sampling_variance()
+        deviation: Floats = np.sqrt(rule.families.squared(self.dataset.groups, variance)) / (rule.families.share[:, None] * total)
+        return deviation
+
+    def realised(self, rule: Rule, proof: Certificate, labels: Any) -> Realised:
+        """Measure labels of these rows, classes or probabilities, by the families and bounds of a rule."""
+        data = self.dataset
+        found = recognise(labels, what="labels")
+        read = read_known_labels(labels, vocabulary=rule.schema.classes, soft=not isinstance(found, Column), normalize=False)
+        refuse_lengths("labels", read.n_rows, "y", data.n_rows)
+        refuse_other_index(("labels", read.vocabulary.index), ("y", data.index))
+        weight, sums = cell_sums(read, data.groups, data.weight)
+        return realised(rule.families, proof, data.groups, sums, weight)
+
+    def rounding_bound(self, rule: Rule) -> Floats:
+        """Give how far each group mean of rounded labels may be from the certified one."""
+        data = self.dataset
+        if rule.unchanged and not data.labels.is_soft:
+            return np.zeros(len(rule.families.names))
+        weight = np.bincount(data.groups.codes, data.weight, data.n_groups).astype(np.float64)
+        heaviest = None if data.weight is None else float(data.weight.max())
+        counts = np.asarray(data.groups.counts, np.float64)
+        return rounding_bound(rule.families, data.groups, counts, weight, heaviest, data.n_classes)
+
+
+def read_new(rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> MemoryRows:
+    """Read new rows into memory with the classes and groups of a rule."""
+    known = {"sensitive_features": sensitive, "control_features": control, "sample_weight": weight}
+    return MemoryRows(rule.schema.read(y, **known, normalize=normalize, known_crossings=rule.table is not None))
+
+
+def _no_table() -> RowsUnavailableError:
+    return RowsUnavailableError(
+        "These labels are not of a table that was scanned.",
+        remedy="Take soft(), round(), sample() or expand(); or debias the table itself with r2b.scan(table).debias(...).",
+    )
+
+
+def floating(dtype: DTypeLike | None) -> np.dtype[Any]:
+    """Give the dtype that probabilities are asked for in, float64 by default.
+
+    Raises
+    ------
+    ParameterError
+        It is none of floating point.
+    """
+    try:
+        wanted = np.dtype(np.float64 if dtype is None else dtype)
+    except TypeError:
+        raise ParameterError(
+            f"dtype is {dtype!r}.", remedy="Pass a floating-point dtype of NumPy, such as 'float32'.", dtype=dtype
+        ) from None
+    if wanted.kind != "f":
+        raise ParameterError(
+            f"Probabilities as {wanted} would be cut to whole numbers.",
+            remedy="Ask for a floating-point dtype; for one class per row use round() or sample().",
+            dtype=wanted,
+        )
+    return wanted

@@ -18,8 +18,8 @@ from r2b._files.arrow import pyarrow
 from r2b._files.plain import as_text
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Found, Search, picked, round_rows
-from r2b._labels.rows import FairRows
-from r2b._labels.rule import Response, Rule
+from r2b._labels.rows import FairRows, Response
+from r2b._labels.rule import Rule
 from r2b.engines.batch import Batch, plain_type, taken
 from r2b.engines.decode import Decode
 from r2b.errors import ParameterError

@@ -16,9 +16,8 @@ from r2b._data.merge import class_weights
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Search, whole_counts
 from r2b._labels.forms.turns import Turns
-from r2b._labels.label_rows import LabelRows, MemoryRows, applied
 from r2b._labels.realised import Realised, realised
-from r2b._labels.rule import Rule
+from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.decode import Decode
 from r2b.engines.relabel import BorderSearch, Coded, Form, Heaviest, Leaving, Relabel, new_names

@@ -16,8 +16,7 @@ from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.groups import read_known_groups
 from r2b._labels.forms.keyed import BITS, FIRST, GOLDEN, SECOND, seed_word
-from r2b._labels.label_rows import LabelRows, MemoryRows, floating
-from r2b._labels.rule import Rule
+from r2b._labels.rule import LabelRows, MemoryRows, Rule, floating
 from r2b.engines.torch.oracle import KernelChoice, choose_kernel, line_of
 from r2b.engines.torch.reading import array_of, host_array, library_of, prepared, read_weight, refuse_form, refuse_rows, tensor_of
 from r2b.engines.torch.rows import DeviceRows
