@@ -18,8 +18,7 @@ from r2b._constraints.families import Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
 from r2b._data import Continuous, Dataset, Membership, Schema, Vocabulary
-from r2b._data.dataset import read
-from r2b._data.labels import read_labels
+from r2b._data.dataset import read, read_labels
 from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
