@@ -187,7 +187,7 @@ def test_a_fault_of_ours_is_told_from_a_mistake_of_theirs(shell: Shell, monkeypa
     def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("r2b.cli.audit.read_table", broken)
+    monkeypatch.setattr("r2b.cli.audit.open_table", broken)
     done = shell("audit", "people.csv", *ASK)
     assert done.code == 70
     assert "ZeroDivisionError: by zero" in done.err
@@ -227,10 +227,10 @@ def test_hostile_column_names_are_columns_like_others(shell: Shell) -> None:
 
 
 def test_errors_of_the_library_are_put_in_words_of_the_command_line() -> None:
-    from r2b.cli.speaking import spoken
+    from r2b.cli.printing import format_error
 
     error = InputError("In y, row 3 is odd\n<b>.", remedy='Pass missing="group", or raise max_iter.')
-    assert spoken(error) == ("In the label, row 3 is odd\\n<b>.", "Pass --missing group, or raise --max-iter.")
+    assert format_error(error) == ("In the label, row 3 is odd\\n<b>.", "Pass --missing group, or raise --max-iter.")
 
 
 def test_a_room_that_is_not_there_is_said_so(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

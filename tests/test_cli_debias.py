@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_calls import Shell, csv_of, people
+from cli_calls import csv_of, people, read_columns, Shell
 
 import r2b
-from r2b._files import Format, encode_table, read_table
+from r2b._files import Format, table_of
+from r2b._files.compression import compress
 
 ASK = ("--label", "job", "--sensitive", "sex")
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz", "jsonl.bz2", "tsv.xz", "csv.zst"]
@@ -33,8 +34,7 @@ def fair_people(**options: Any) -> r2b.FairLabels:
 
 
 def read(path: str) -> dict[str, list[Any]]:
-    table = read_table(path)
-    return {name: list(values) if isinstance(values, list) else values.to_pylist() for name, values in table.columns(table.names).items()}
+    return read_columns(path)
 
 
 def test_soft_labels_are_written_with_all_their_digits_after_the_text_that_was_there(shell: Shell) -> None:
@@ -73,7 +73,7 @@ def test_expanded_rows_repeat_the_table_with_weight_and_row_number(shell: Shell)
 def test_every_format_goes_to_every_other_and_is_verified_there(shell: Shell, given: str, wanted: str) -> None:
     pytest.importorskip("pyarrow")
     shape = Format(*given.split(".")) if "." in given else Format(given)
-    shell.write(f"in.{given}", encode_table(read_table("people.csv"), {}, shape))
+    shell.write(f"in.{given}", compress(table_of(people(), shape), shape.compression))
     assert shell("debias", f"in.{given}", *ASK, "--form", "round", "-o", f"out.{wanted}", "-q").code == 0
     found = read(f"out.{wanted}")
     assert {name: found[name] for name in people()} == people()

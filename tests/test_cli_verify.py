@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_calls import Shell, csv_of, people
+from cli_calls import csv_of, people, read_columns, Shell
 
-from r2b._files import read_table
 from r2b._verify.record import fingerprints, read_record
 from r2b.engines.decode import Decode
 from r2b.engines.files import FileSource
@@ -75,7 +74,7 @@ def test_an_untouched_output_is_verified(shell: Shell, form: str) -> None:
 @pytest.mark.parametrize("form", ["round", "sample"])
 def test_one_edited_class_fails_even_with_new_checksums(shell: Shell, form: str) -> None:
     debiased(shell, form)
-    old = read_table("fair.csv").columns(["job_fair"])["job_fair"][17]
+    old = read_columns("fair.csv")["job_fair"][17]
     edited("job_fair", 17, "clerk" if old == "boss" else "boss")
     assert failing(shell) >= {"labels are those that were written", "labels follow from the prices", IN_FILE}
     with_new_checksums()
@@ -85,8 +84,9 @@ def test_one_edited_class_fails_even_with_new_checksums(shell: Shell, form: str)
 
 def test_one_edited_probability_fails_however_small_the_edit(shell: Shell) -> None:
     debiased(shell, "soft")
-    names = [name for name in read_table("fair.csv").names if name.startswith("job_fair")][:2]
-    columns = read_table("fair.csv").columns(names)
+    written = read_columns("fair.csv")
+    names = [name for name in written if name.startswith("job_fair")][:2]
+    columns = {name: written[name] for name in names}
     row = next(row for row, texts in enumerate(zip(*columns.values(), strict=True)) if all(0.01 < float(text) < 0.99 for text in texts))
     for name, sign in zip(names, (1, -1), strict=True):
         edited(name, row, repr(float(columns[name][row]) + sign * 1e-6))
@@ -117,7 +117,7 @@ def test_a_label_that_is_no_class_fails(shell: Shell) -> None:
 @pytest.mark.parametrize("form", ["soft", "round"])
 def test_an_edited_datum_fails_even_with_new_checksums(shell: Shell, form: str) -> None:
     debiased(shell, form)
-    old = read_table("fair.csv").columns(["sex"])["sex"][5]
+    old = read_columns("fair.csv")["sex"][5]
     edited("sex", 5, "m" if old == "f" else "f")
     assert "data are those that were debiased" in failing(shell)
     with_new_checksums()
@@ -168,9 +168,8 @@ def test_stored_measurements_are_not_believed(shell: Shell) -> None:
 
 def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell) -> None:
     debiased(shell, "soft")
-    table = read_table("fair.csv")
-    names = [name for name in table.names if name.startswith("job_fair")]
-    shell.write("labels.csv", csv_of(table.columns(names)))
+    written = read_columns("fair.csv")
+    shell.write("labels.csv", csv_of({name: values for name, values in written.items() if name.startswith("job_fair")}))
     words = ("verify", "labels.csv", "--certificate", "fair.csv.r2b.json")
     done = shell(*words)
     assert done.code == 2
