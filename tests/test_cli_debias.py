@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_calls import csv_of, people, read_columns, Shell
+from cli_calls import Shell, csv_of, people, read_columns
 
 import r2b
 from r2b._files import Format, table_of

@@ -103,7 +103,7 @@ def test_a_text_for_missing_is_refused_for_a_format_that_says_it(shell: Shell) -
     table = people()
     gaps = [None if row % 7 == 0 else "?" if row % 5 == 0 else race for row, race in enumerate(table["race"])]
     pq.write_table(pa.table({**table, "race": gaps}), "in.parquet")
-    asked = ("--label", "job", "--sensitive", "race", "--missing", "group", "--stream")
+    asked = ("--label", "job", "--sensitive", "race", "--missing", "group")
     verified(shell, "in.parquet", *asked, "--output", "out.csv")
     refused = shell("debias", "in.parquet", *asked, "--na", "?", "--output", "none.csv")
     assert refused.code == 2 and "is for CSV and TSV" in refused.err

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_calls import csv_of, people, read_columns, Shell
+from cli_calls import Shell, csv_of, people, read_columns
 
 from r2b._verify.record import fingerprints, read_record
 from r2b.engines.decode import Decode

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.csv
 import pytest
-from cli_calls import csv_of, people, read_columns, Shell
+from cli_calls import Shell, csv_of, people, read_columns
 
 import r2b
 from r2b._verify.record import fingerprints, read_record

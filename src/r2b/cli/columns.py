@@ -16,7 +16,8 @@ import numpy as np
 from r2b import Continuous, Membership, Scan
 from r2b._files import did_you_mean
 from r2b._files.plain import as_text
-from r2b.engines.files import EMPTY, FileSource, numbers_of
+from r2b.engines.batch import numbers_of
+from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, ParameterError
 
