@@ -111,9 +111,13 @@ def test_a_frontier_is_that_of_the_function_and_can_be_written(shell: Shell) -> 
         (("audit", "people.csv", "--label", "job"), 2, "No sensitive column is named"),
         (("audit", "people.csv", "--sensitive", "sex"), 2, "--label-columns"),
         (("audit", "people.csv", "--label", "job,race", "--sensitive", "sex"), 2, "pass --label-columns 'job,race'"),
-        (("audit", "people.csv", "--label", "job", "--sensitive", "job"), 2, "is the label and an attribute"),
-        (("audit", "people.csv", "--label", "job", "--sensitive", "sex,sex", "--control", "sex"), 2, "named in two parts"),
-        (("audit", "none.csv", *ASK), 2, "cannot be read: No such file"),
+        (("audit", "people.csv", "--label", "job", "--sensitive", "job"), 2, "is named by --label and by --sensitive"),
+        (
+            ("audit", "people.csv", "--label", "job", "--sensitive", "sex,sex", "--control", "sex"),
+            2,
+            "is named by --sensitive and by --control",
+        ),
+        (("audit", "none.csv", *ASK), 2, "There is no file 'none.csv'"),
         (("audit", "people.csv", *ASK, "--format", "xls"), 2, "There is no format 'xls'"),
         (("audit", "people.csv", "--label", "job", "--continuous", "race"), 3, "row 0 (line 2) holds"),
         (("audit", "people.csv", *ASK, "--weight", "race"), 3, "which is not a number"),
@@ -151,8 +155,8 @@ def test_a_mistake_is_one_paragraph_with_its_remedy_and_the_right_code(shell: Sh
         ("sex,job\nf,x\nm\n", "Line 3"),
         ("sex,job,sex\nf,x,m\n", "2 columns called 'sex'"),
         ("sex,job\nf,x\nm,x\n", "one class 'x'"),
-        ("sex,job\nf,x\n,y\n", "1 row has no value; the first is row 1. In bad.csv, row 1 is on line 3."),
-        ('sex,job\n"f\n\n",z\nf,\nm,y\n', "the first is row 1. In bad.csv, row 1 is on line 5."),
+        ("sex,job\nf,x\n,y\n", "In bad.csv, row 1 (line 3): Row 1 has no value in 'sex'. 1 of 2 rows has none."),
+        ('sex,job\n"f\n\n",z\nf,\nm,y\n', "In bad.csv, row 1 (line 5): Row 1 has no value in 'job'."),
         (b"sex,job\nf,\xff\n", "byte 10"),
     ],
 )
@@ -233,13 +237,13 @@ def test_errors_of_the_library_are_put_in_words_of_the_command_line() -> None:
     assert format_error(error) == ("In the label, row 3 is odd\\n<b>.", "Pass --missing group, or raise --max-iter.")
 
 
-def test_a_room_that_is_not_there_is_said_so(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_that_is_not_there_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "r2b.app", None)
     done = shell("serve")
     assert done.code == 2
-    assert "The app needs 'r2b.app'" in done.err
+    assert "The app needs 'r2b.app'" in done.err and "r2b[app]" in done.err
 
 
 def test_a_library_that_is_not_installed_is_named_with_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_what_is_missing_in_csv_is_missing_in_other_formats(shell: Shell, form: 
     assert pq.read_table("out.parquet")["race"].null_count
 
 
-def test_families_are_told_with_the_difference_that_the_labels_in_the_file_have(shell: Shell, way: str) -> None:
+def test_families_are_told_with_the_difference_that_the_labels_in_the_file_have(shell: Shell) -> None:
     shell.write("in.csv", csv_of(people()))
     asked = ("--label", "job", "--sensitive", "sex,race", "--families", "both", "--form", "sample")
     told = shell("debias", "in.csv", *asked, "--output", "out.csv").out

@@ -202,7 +202,8 @@ def test_reports_from_counts_say_what_reports_from_rows_say(weight: str | None, 
     words = (*words, "--bootstrap", "20", "--quiet", "--markdown", shell.folder / "a.md", "--html", shell.folder / "a.html")
     assert shell(*words).code == 0
     own = {} if weight is None else {"sample_weight": table["w"]}
-    draws = {"n_permutations": 20, "n_boot": 20, "label_name": "job", "families": "both", "epsilon": 0.01}
+    asked = {"missing": "error", "min_group_size": 0, "small_groups": "error", "absent": "report", "families": "both", "normalize": False}
+    draws = {"n_permutations": 20, "n_boot": 20, "label_name": "job", "epsilon": 0.01, **asked}
     facts = gather(table["job"], sensitive_features={"sex": table["sex"]}, **own, **draws)
     found = (shell.folder / "a.md").read_text()
     assert found.split("r2b audit")[0] == to_markdown({**facts, "command": "r2b audit"}).split("r2b audit")[0]

@@ -131,7 +131,7 @@ def test_an_option_out_of_range_is_called_as_it_was_typed(shell: Shell, words: t
 def test_what_can_be_kept_is_said_without_conditions(shell: Shell) -> None:
     shell.write("gaps.csv", "sex,job\nf,x\n,y\nm,x\n")
     done = shell("audit", "gaps.csv", *ASK)
-    assert done.err.endswith("To keep them, use --missing group or --missing exclude.\n")
+    assert done.err.endswith("with --missing group, or leave them out with --missing exclude.\n")
     assert shell("audit", "gaps.csv", *ASK, "--missing", "group").code == 0
     shell.write("lists.jsonl", '{"job": "x", "sex": "f"}\n{"job": "y", "sex": ["m"]}\n')
     assert shell("audit", "lists.jsonl", *ASK).err.startswith("Error: In column 'sex', ")

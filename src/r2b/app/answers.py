@@ -29,7 +29,7 @@ _SPOKEN: Sequence[tuple[str, str]] = (
     (r"(?:Say how it is encoded with|Pass) --encoding[^.]*\.", "Save it as UTF-8, or use r2b on the command line with --encoding."),
     (r"Pass --format ([\w.]+)\.$", r"Let its name end in .\1."),
     (r", and say what it is with --format(?:, such as [\w .]*)?(?=\.$)", ""),
-    (r"Say which it is with --format: [^.]*(?:\.\w+[^.]*)*\.$", "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow."),
+    (r"Say which it is with format=.*$", "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow."),
     (r" with --output-format", ""),
     (r", or say which text means missing with --na", ""),
 )

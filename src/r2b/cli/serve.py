@@ -27,7 +27,7 @@ def serve_command(data: str | None, host: str, port: int, browser: bool, max_upl
       r2b serve adult.csv --port 8000 --no-browser
     """  # noqa: D301
     try:
-        from r2b import app
+        from r2b.app import serve
     except ImportError as cause:
         raise MissingExtraError(
             f"The app needs {cause.name!r}, which is not installed.", remedy="Install it with: pip install 'r2b[app]'.", library=cause.name
@@ -42,4 +42,4 @@ def serve_command(data: str | None, host: str, port: int, browser: bool, max_upl
                 click.echo("The data stay on this machine and in memory. Ctrl-C ends it.")
         sys.stdout.flush()
 
-    app.serve(host, port, path=data, open_browser=browser, max_upload=max_upload, announce=announce)
+    serve(host, port, path=data, open_browser=browser, max_upload=max_upload, announce=announce)

@@ -10,7 +10,7 @@ import numpy as np
 
 from r2b._data import Continuous, ContinuousSettings, Membership
 from r2b._files.table import did_you_mean, listed_names
-from r2b.engines.batch import lists_to_matrix
+from r2b.engines.batch import lists_to_matrix, one_array
 from r2b.errors import ParameterError
 
 
@@ -97,7 +97,7 @@ class ColumnRoles:
     def labels(self, columns: Mapping[str, Any], n_classes: int | None = None) -> Any:
         """Give the labels as r2b reads them."""
         if self.listed:
-            return lists_to_matrix(columns[self.label[0]], n_classes, self.label[0])
+            return lists_to_matrix(one_array(columns[self.label[0]]), n_classes, self.label[0])
         return {name: columns[name] for name in self.label} if self.soft else columns[self.label[0]]
 
     def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -220,6 +220,6 @@ def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     if taken is not None:
         raise ParameterError(
             f"The new column {taken!r} would have the name of a column of {source.name}.",
-            remedy="Choose another name with new_column=...",
+            remedy="Choose another name with new_column.",
             column=taken,
         )

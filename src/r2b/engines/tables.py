@@ -285,7 +285,8 @@ class Scan:
         for name in gaps:
             label = not roles.soft and name == roles.label[0]
             if label or (missing == "error" and name in roles.attributes):
-                self.source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
+                count = f"{gaps[name]:,} of {tally.n_rows:,} rows {'has' if gaps[name] == 1 else 'have'} none. "
+                self.source.refuse_missing(name, count + (NO_LABEL if label else NO_ATTRIBUTE))
             if gaps[name] == tally.n_rows:
                 raise MissingValueError(
                     f"None of the {tally.n_rows:,} rows of {self.source.name} has a value in {name!r}.",
