@@ -203,7 +203,7 @@ def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
     text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("guide.md", "constraints.md", "how-it-works.md"))
     asked = set(re.findall(r"`(\w+)=", FENCE.sub("", text)))
     assert {"families", "objective", "missing"} <= asked
-    assert not asked - set(parameters) - {"output", "random_state", "basis", "changes"}
+    assert not asked - set(parameters) - {"form", "random_state", "basis", "changes"}
 
 
 def test_prose_fits_the_width_of_the_sources() -> None:
