@@ -141,7 +141,7 @@ def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
         return import_module(library)
     except ModuleNotFoundError as error:
         name = library.partition(".")[0]
-        if error.name != name:
+        if str(error.name).partition(".")[0] != name:
             raise  # the library is there; something that it needs is not
         remedy = f"Install it with: pip install 'r2b[{extra}]'{otherwise}."
         raise MissingExtraError(f"{need}, which is not installed.", remedy=remedy, library=name, extra=extra) from error

@@ -9,19 +9,12 @@ from typing import Any
 
 from r2b._files.formats import Format
 from r2b._files.table import Table
-from r2b.errors import DamagedFileError, EmptyError, FileTooLargeError, InputError, MissingExtraError
+from r2b.errors import DamagedFileError, EmptyError, FileTooLargeError, InputError, require
 
 
 def pyarrow() -> Any:
     """Import the library, or say what to install."""
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError as cause:
-        raise MissingExtraError(
-            "Parquet and Arrow files need pyarrow, which is not installed.",
-            remedy="Install it with: pip install 'r2b[frames]'.",
-            library="pyarrow",
-        ) from cause
+    return require("pyarrow", "Parquet and Arrow files need pyarrow", extra="frames")
 
 
 @dataclass(eq=False)

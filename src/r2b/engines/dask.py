@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from r2b._data.compute import cores
@@ -20,7 +19,7 @@ from r2b.engines.held import list_length_of
 from r2b.engines.relabel import Relabel
 from r2b.engines.source import Source
 from r2b.engines.tally import Counter, Tally
-from r2b.errors import EmptyError, MissingExtraError, ParameterError
+from r2b.errors import EmptyError, ParameterError, require
 
 _MERGED_AT_ONCE = 16
 _MOST_AT_ONCE = 256
@@ -194,12 +193,7 @@ def _first_row(batch: Batch) -> Any:
 
 
 def _dask() -> Any:
-    try:
-        return import_module("dask")
-    except ImportError as cause:
-        raise MissingExtraError(
-            "Dask frames need dask, which is not installed.", remedy="Install it with: pip install 'r2b[dask]'.", library="dask"
-        ) from cause
+    return require("dask", "Dask frames need dask", extra="dask")
 
 
 def open_source(frame: Any) -> DaskSource:

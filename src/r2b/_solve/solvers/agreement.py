@@ -16,7 +16,7 @@ from r2b._constraints.parity.constraint import proves_infeasible, surely_feasibl
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of
-from r2b.errors import MissingExtraError
+from r2b.errors import require
 
 Floats = NDArray[np.float64]
 
@@ -54,14 +54,8 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
     MissingExtraError
         SciPy is not installed.
     """
-    try:
-        import scipy.optimize  # noqa: F401
-    except ImportError as cause:
-        raise MissingExtraError(
-            "The agreement objective needs SciPy, which is not installed.",
-            remedy="Install it with: pip install 'r2b[agreement]', or use the distance with a small lam, such as 0.05.",
-            library="scipy",
-        ) from cause
+    instead = ", or use the distance with a small lam, such as 0.05"
+    require("scipy.optimize", "The agreement objective needs SciPy", extra="agreement", otherwise=instead)
     programme = _Programme(problem, time_limit)
     found = programme.solve()
     if found.status is not Status.INFEASIBLE:

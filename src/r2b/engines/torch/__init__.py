@@ -5,16 +5,10 @@ Rows are walked by fused kernels (Triton) or by plain torch; the solver, the sta
 
 from __future__ import annotations
 
-from r2b.errors import MissingExtraError
+# ruff: noqa: E402 - whether PyTorch is there is asked first
+from r2b.errors import require
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as cause:
-    raise MissingExtraError(
-        "Labels on a device need PyTorch, which is not installed.",
-        remedy="Install it with: pip install 'r2b[torch]', or pass the labels as an array of NumPy to r2b.debias.",
-        library="torch",
-    ) from cause
+require("torch", "Labels on a device need PyTorch", extra="torch", otherwise=", or pass the labels as an array of NumPy to r2b.debias")
 
 from r2b.engines.torch.front import debias
 from r2b.engines.torch.oracle import DeviceOracle
