@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._audit import Audit, Frontier, audit
+from r2b._audit import Audit, Frontier
+from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
+from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
-from r2b._data.dataset import read_labels
 from r2b._data.merge import class_weights
 from r2b._data.values import json_value
 from r2b._labels import FairLabels
@@ -94,37 +95,18 @@ def gather(
     """
     name = getattr(y, "name", None)
     label_name = label_name or (name if isinstance(name, str) else None)
-    if options.get("normalize"):
-        y = _normalized(y)
-    data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-    task = task_of(y, {**data, "epsilon": epsilon, **options})
-    chosen = options.get("families", "both")
-    found = audit(
-        y,
-        **data,
-        families="both" if isinstance(chosen, str) else chosen,
-        n_permutations=n_permutations,
-        n_boot=n_boot,
-        level=level,
-        random_state=random_state,
-        clusters=clusters,
-        **{option: options[option] for option in _SHARED if option in options},
-    )
-    draws = {"random_state": random_state, "frontier_points": frontier_points}
     asked = {"epsilon": epsilon, **options}
-    return gathered(task, found, label_name=label_name, command=command, options=asked, draws=draws, leaving=leaving)
+    columns = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    task, chosen = task_of(y, {**columns, **asked}), options.get("families", "both")
+    shared = {option: options[option] for option in _SHARED if option in options}
+    request = audit_request("both" if isinstance(chosen, str) else chosen, **shared)
+    codes = None if clusters is None else cluster_codes(clusters, task.dataset)
+    found = audit_dataset(task.dataset, request, Draws(n_permutations, n_boot, level, random_state), codes)
+    draws = {"random_state": random_state, "frontier_points": frontier_points}
+    return gathered(task, found, options=asked, draws=draws, label_name=label_name, command=command, leaving=leaving)
 
 
-def gathered(
-    task: MemoryTask,
-    found: Audit,
-    *,
-    label_name: str | None,
-    command: str | None,
-    options: Mapping[str, Any],
-    draws: Mapping[str, Any],
-    leaving: Leaving | None = None,
-) -> dict[str, Any]:
+def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draws: Mapping[str, Any], **shown: Any) -> dict[str, Any]:
     """Solve a task that is open and ask what that costs, for an audit of the same rows.
 
     Parameters
@@ -132,13 +114,12 @@ def gathered(
     task : MemoryTask
         Its rows may each stand for several.
     found : Audit
-    label_name, command : str or None
     options : mapping
         As the task was asked, ``epsilon`` among them.
     draws : mapping
         ``random_state`` and, where it is not 25, ``frontier_points``.
-    leaving : tuple (str, Realised), optional
-        As for :func:`gather`.
+    **shown
+        ``label_name``, ``command`` and ``leaving``, as for :func:`gather`.
 
     Returns
     -------
@@ -156,7 +137,7 @@ def gathered(
         path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
     settings = {"epsilon": options["epsilon"], **{option: options[option] for option in _ECHOED if option in options}}
     settings["random_state"] = draws["random_state"]
-    return facts_of(found, fair, path, label_name=label_name, command=command, settings=settings, leaving=leaving)
+    return facts_of(found, fair, path, settings=settings, **shown)
 
 
 def facts_of(
@@ -237,14 +218,6 @@ def to_json(facts: dict[str, Any]) -> str:
     ['  "format": "r2b-report",', '  "version": 1,']
     """
     return json.dumps(facts, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-
-
-def _normalized(y: Any) -> Any:
-    # The audit takes labels as they are, so they are brought to sums of 1 once, for both.
-    labels = read_labels(y, normalize=True, fewest_classes=1)
-    if not labels.is_soft:
-        return y
-    return {name: labels.array[:, k] for k, name in enumerate(labels.vocabulary.values)}
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:
