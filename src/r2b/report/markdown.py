@@ -156,22 +156,18 @@ def _sure(facts: dict[str, Any]) -> list[str]:
 
 
 def _certificate(facts: dict[str, Any]) -> list[str]:
-    proof = facts["certificate"]
+    proof, left = facts["certificate"], facts["leaving"]
     rows = [
         ["status", facts["change"]["status"]],
         ["certificate holds", "yes" if proof["holds"] else "no"],
         ["epsilon", words.epsilon(proof["epsilon"])],
-        ["parity before", f"{proof['parity_before']:.6f}"],
-        ["parity after", f"{proof['parity']:.6f}"],
+        *([name, f"{proof[key]:.6f}"] for name, key in (("parity before", "parity_before"), ("parity after", "parity"))),
+        *([] if left is None else [[f"parity of the labels ({left['form']})", f"{left['parity']:.6f}"]]),
         ["above the bound", words.tiny(proof["excess"])],
-        ["objective", f"{proof['objective']:.12g}"],
-        ["lower bound", f"{proof['lower_bound']:.12g}"],
-        ["relative gap", words.tiny(proof["relative_gap"])],
-        ["off the simplex", words.tiny(proof["simplex_violation"])],
+        *([name, f"{proof[key]:.12g}"] for name, key in (("objective", "objective"), ("lower bound", "lower_bound"))),
+        *([name, words.tiny(proof[key])] for name, key in (("relative gap", "relative_gap"), ("off the simplex", "simplex_violation"))),
         ["squared distance per row", f"{proof['distance']:.6f}"],
     ]
-    if (left := facts["leaving"]) is not None:
-        rows.insert(5, [f"parity of the labels ({left['form']})", f"{left['parity']:.6f}"])
     return ["## The certificate", *(text(sentence) for sentence in words.certificate(facts)), table(["What", "value"], rows)]
 
 

@@ -62,30 +62,22 @@ def _table(family: dict[str, Any], top_rows: int | None, top_columns: int | None
     means, overall, by_class = family["means"], family["overall"], family["parity_by_class"]
     n_groups, n_classes = len(family["groups"]), len(overall)
     deviation = [[mean - all_rows for mean, all_rows in zip(row, overall, strict=True)] for row in means]
-    classes = sorted(range(n_classes), key=lambda k: -by_class[k])
-    far = [max(map(abs, row)) for row in deviation]
-    groups = sorted(range(n_groups), key=lambda g: -far[g])
-    classes_down = n_classes >= n_groups
-    classes = classes[: top_rows if classes_down else top_columns]
-    groups = groups[: top_columns if classes_down else top_rows]
-    # Shown in the order they came, groups are easier to find; only what is cut away is decided by size.
-    groups = sorted(groups) if classes_down else groups
+    far, classes_down = [max(map(abs, row)) for row in deviation], n_classes >= n_groups
+    classes = sorted(range(n_classes), key=lambda k: -by_class[k])[: top_rows if classes_down else top_columns]
+    groups = sorted(range(n_groups), key=lambda g: -far[g])[: top_columns if classes_down else top_rows]
     shown = {"classes": len(classes), "groups": len(groups), "all_classes": n_classes, "all_groups": n_groups}
 
-    def cell(g: int, k: int) -> tuple[str, str, str]:
-        return f"{100 * means[g][k]:.1f}", words.signed(deviation[g][k]), shade(deviation[g][k])
+    def row(name: Any, whole: float, measure: float, cells: list[tuple[int, int]]) -> dict[str, Any]:
+        texts = [(f"{100 * means[g][k]:.1f}", words.signed(deviation[g][k]), shade(deviation[g][k])) for g, k in cells]
+        return {"name": name, "all": whole, "measure": measure, "cells": texts}
 
     if classes_down:
+        groups = sorted(groups)  # in the order they came groups are easier to find; only what is cut away is decided by size
         columns = [{"name": family["groups"][g], "note": words.rows_of(family["rows"][g])} for g in groups]
-        rows = [
-            {"name": family["classes"][k], "all": overall[k], "cells": [cell(g, k) for g in groups], "measure": by_class[k]}
-            for k in classes
-        ]
+        rows = [row(family["classes"][k], overall[k], by_class[k], [(g, k) for g in groups]) for k in classes]
         return {"rows": rows, "columns": columns, "corner": "Class", "all": "All rows", "measure": "Largest difference", **shown}
     columns = [{"name": family["classes"][k], "note": f"all {words.percent(overall[k])}"} for k in classes]
-    rows = [
-        {"name": family["groups"][g], "all": family["rows"][g], "cells": [cell(g, k) for k in classes], "measure": far[g]} for g in groups
-    ]
+    rows = [row(family["groups"][g], family["rows"][g], far[g], [(g, k) for k in classes]) for g in groups]
     return {"rows": rows, "columns": columns, "corner": "Group", "all": "Rows", "measure": "Farthest from all", **shown}
 
 
