@@ -95,7 +95,7 @@ def walk(classes: int, kind: str, passes: int) -> None:
     for turn in range(passes):
         if kind == COLD and turn:
             levels.fill(np.nan)
-        compiled.walk(labels, groups, ones, prices * (1.0 + 0.01 * (turn % 2)), 1.0, levels, [sums, totals, np.empty((0, 0, 0))])
+        compiled.evaluate(labels, groups, ones, prices * (1.0 + 0.01 * (turn % 2)), 1.0, levels, [sums, totals, np.empty((0, 0, 0))])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def rows_of(rng, n, n_classes, n_groups=3, dtype=np.float64, sharp=1.0):
 def walked(kernel, labels, groups, weight, prices, lam, levels=None, curved=False):
     n_groups, n_classes = prices.shape
     out = [np.zeros(prices.shape), np.zeros(1), np.zeros((n_groups, n_classes, n_classes) if curved else (0, 0, 0))]
-    kernel.walk(labels, groups, weight, prices, lam, np.zeros(len(labels)) if levels is None else levels, out)
+    kernel.evaluate(labels, groups, weight, prices, lam, np.zeros(len(labels)) if levels is None else levels, out)
     return out
 
 

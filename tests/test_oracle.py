@@ -153,7 +153,7 @@ def test_compiled_kernels_equal_the_plain_ones(compiled, codes, dtype, weighted,
         table, start = (3, n_classes), np.zeros(n)
         for curved in ((3, n_classes, n_classes), (0, 0, 0)):
             shapes = [table, (1,), curved]
-            for mine, theirs in both(compiled, "walk", labels, groups, weight, prices, lam, start, into=shapes):
+            for mine, theirs in both(compiled, "evaluate", labels, groups, weight, prices, lam, start, into=shapes):
                 assert theirs == pytest.approx(mine, rel=1e-12, abs=1e-12)
         for mine, theirs in both(compiled, "answer", labels, groups, prices, lam, start, into=[(n, n_classes)]):
             assert np.abs(theirs - mine).max() < 1e-13 / lam
@@ -170,7 +170,7 @@ def test_thresholds_are_found_from_any_start(compiled, guess):
     labels, groups, weight, prices = block(rng, 75, 9)
     levels = rng.normal(0, 1, 75) if guess == "last" else np.full(75, guess)
     sums, totals = np.zeros((3, 9)), np.zeros(1)
-    compiled.walk(labels, groups, weight, prices, 0.3, levels, [sums, totals, np.zeros((0, 0, 0))])
+    compiled.evaluate(labels, groups, weight, prices, 0.3, levels, [sums, totals, np.zeros((0, 0, 0))])
     out = np.empty((75, 9))
     compiled.answer(labels, groups, prices, 0.3, levels.copy(), out)
     assert np.abs(out - plain.respond(labels, groups, prices, 0.3)).max() < 1e-13

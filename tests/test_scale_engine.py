@@ -105,7 +105,7 @@ def test_passes_are_few_where_all_rows_are_at_hand() -> None:
     labels, cells, _ = rows()
     engine = Listed(cut(labels, cells))
     assert debias_blocks(engine, classes=3, sensitive_features=SEX, epsilon=0.01).status.ok
-    assert engine.asked == ["BlockCheck", "First", "Walk", "Inspect"]
+    assert engine.asked == ["BlockCheck", "First", "Evaluate", "Inspect"]
 
 
 def test_blocks_are_not_written_to() -> None:

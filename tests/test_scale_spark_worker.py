@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b._solve.oracle.blocks import Fold, Inspect, LabelSums, Walk, added
+from r2b._solve.oracle.blocks import Evaluate, Fold, Inspect, LabelSums, added
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
@@ -69,7 +69,7 @@ def test_tasks_over_kept_blocks_say_what_they_say_of_all_rows(dtype: Any, weight
     assert len(kept) == 6
     prices = np.random.default_rng(0).normal(0, 0.1, (2, 4))
     one = pa.Table.from_batches(kept).combine_chunks().to_batches()
-    for task in (Walk(prices, 1.0, True), Inspect(prices, 1.0), Fold(prices, 1.0, np.eye(2)), LabelSums(2)):
+    for task in (Evaluate(prices, 1.0, True), Inspect(prices, 1.0), Fold(prices, 1.0, np.eye(2)), LabelSums(2)):
         # However Spark puts the rows that hold blocks into batches, a partition sends one result.
         for records in (kept, one):
             sent = list(pickle.loads(pickle.dumps(Pass(task)))(records))
@@ -91,7 +91,7 @@ def test_results_that_are_no_sums_come_block_by_block() -> None:
 def test_a_partition_without_rows_sends_nothing_to_add() -> None:
     reading = decode(people(10))
     assert not list(Keep(("p", "sex", "w"), reading)(anonymous(people(0), 5)))
-    assert not list(Pass(Walk(np.zeros((2, 4)), 1.0, True))([]))
+    assert not list(Pass(Evaluate(np.zeros((2, 4)), 1.0, True))([]))
     assert not list(Run(("p", "sex", "w"), len)(anonymous(people(0), 5)))
 
 
@@ -142,7 +142,7 @@ def test_sums_of_weights_do_not_depend_on_partitions() -> None:
 
 def test_adding_in_a_partition_changes_nothing_but_rounding() -> None:
     record = people(200)
-    reading, task = decode(record), Walk(np.full((2, 4), 0.05), 1.0, True)
+    reading, task = decode(record), Evaluate(np.full((2, 4), 0.05), 1.0, True)
     parts = [list(Keep(("p", "sex", "w"), reading, entries=64)(anonymous(record.slice(start, 50), 10))) for start in range(0, 200, 50)]
     sums = added(unpacked(row["result"][0].as_py()) for part in parts for row in Pass(task)(part))
     for found, known in zip(sums, task(reading(Batch(record))), strict=True):

@@ -239,7 +239,7 @@ def certify(
     ----------
     problem : Problem
     oracle : Oracle or GroupOracle
-        Used to walk data and returned labels once.
+        Reads data and returned labels once.
     prices : ndarray of shape (n_groups, n_classes)
         Any prices give a valid bound; the optimal ones a tight one.
     labels_before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)

@@ -15,7 +15,7 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import BlockTask, Fold, Inspect, LabelSums, Sums, Walk, added
+from r2b._solve.oracle.blocks import BlockTask, Evaluate, Fold, Inspect, LabelSums, Sums, added
 from r2b.engines.batch import Batch
 from r2b.engines.decode import Decode
 from r2b.engines.held import joined
@@ -31,7 +31,7 @@ BLOCK_ENTRIES = 1 << 21  # 16 MB: enough for the compiled kernel to pay, and sev
 ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together: the more, the nearer to the whole table
 
 # Sums are added up where they are made, so that a part sends one. Of what an inspection gives last, the largest is kept.
-_ADDED: dict[type, bool] = {Walk: False, Fold: False, LabelSums: False, Inspect: True}
+_ADDED: dict[type, bool] = {Evaluate: False, Fold: False, LabelSums: False, Inspect: True}
 
 
 def part_number() -> int:

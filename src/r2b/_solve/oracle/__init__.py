@@ -1,4 +1,4 @@
-"""Prices to means, curvature and dual value: where the solving is, the only package that walks rows."""
+"""Prices to means, curvature and dual value: where the solving is, the only package that reads rows."""
 
 from r2b._solve.oracle.blocks import Block, BlockOracle, Blocks
 from r2b._solve.oracle.design import DesignOracle

@@ -53,7 +53,7 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
 
 @dataclass(eq=False)
 class Block:
-    """Some rows of a table, in memory while a task looks at them.
+    """Some rows of a table, in memory while a task reads them.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class BlockTask(Protocol):
 
 
 class Blocks(Protocol):
-    """An engine: it decides where blocks live and who walks them."""
+    """An engine: it decides where blocks live and who reads them."""
 
     def run(self, task: BlockTask) -> Iterable[Sums]:
         """Run a task on every block; the results come in the order of the blocks, so that sums do not depend on who was first."""
@@ -111,7 +111,7 @@ class Blocks(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class Evaluate:
     """Sums of the responses to prices and their values; with curvature where asked."""
 
     prices: Floats
@@ -120,12 +120,12 @@ class Walk:
     kernel: KernelChoice = "auto"
 
     def __call__(self, block: Block) -> Sums:
-        """Walk the rows once."""
+        """Read the rows once."""
         n_groups, n_classes = self.prices.shape
         curved = (n_groups, n_classes, n_classes) if self.curvature else (0, 0, 0)
         out = [np.zeros((n_groups, n_classes)), np.zeros(1), np.zeros(curved)]
         kernel = choose_kernel(self.kernel, block.labels.size)
-        kernel.walk(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
+        kernel.evaluate(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
         return out
 
 
@@ -139,7 +139,7 @@ class Inspect:
     kernel: KernelChoice = "auto"
 
     def __call__(self, block: Block) -> Sums:
-        """Make the answers of some rows at a time, and look at them."""
+        """Make the answers of some rows at a time, and inspect them."""
         out: Sums = [np.zeros(self.prices.shape), np.zeros(6)]
         apart = np.zeros(2)
         kernel = choose_kernel(self.kernel, block.labels.size)
@@ -183,7 +183,7 @@ class Fold:
     design: Floats
 
     def __call__(self, block: Block) -> Sums:
-        """Walk the rows once."""
+        """Read the rows once."""
         return [plain.fold(block.labels, block.cells, block.weight, self.prices, self.lam, self.design)]
 
 
@@ -195,7 +195,7 @@ class LabelSums:
     kernel: KernelChoice = "auto"
 
     def __call__(self, block: Block) -> Sums:
-        """Walk the rows once."""
+        """Read the rows once."""
         labels = block.labels if block.truth is None else block.truth
         sums = np.zeros((self.n_cells, labels.shape[1]))
         choose_kernel(self.kernel, labels.size).add_rows(labels, block.cells, block.weight, sums)
@@ -234,7 +234,7 @@ class BlockOracle:
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
-        sums, totals, curve = added(self.blocks.run(Walk(prices, lam, curvature, self.kernel_choice)))
+        sums, totals, curve = added(self.blocks.run(Evaluate(prices, lam, curvature, self.kernel_choice)))
         if curvature:
             curve /= self._cell_weight[:, :, None] * lam
         return Evaluation(sums / self._cell_weight, float(totals[0]) / self.total_weight, curve if curvature else None)

@@ -31,7 +31,7 @@ def _settle_cell(s: Array, first: Array, second: Array, lam: float, size: Array,
     n = 0
     for r in range(n_classes):
         raised = s[r] + 1.0
-        # Dearer classes have shorter prefixes, so one walk finds all of them.
+        # Costlier classes have shorter prefixes, so one pass finds all of them.
         if r < inside:
             size[r], own[r], level[r] = inside, 0.0, shared
         elif raised <= low:

@@ -75,7 +75,7 @@ def _settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
 
 
 @compiled
-def _walk(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
+def _evaluate(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
     tile = max(8, _TILE // rows[4])
     value, each = 0.0, 1.0 / lam
     for start in range(0, n_rows, tile):
@@ -192,12 +192,12 @@ def _rows(prices: Array, groups: Array, levels: Array, *matrices: Array) -> Iter
         yield part, rows, others, copied
 
 
-def walk(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
-    """Add responses, values and curvature, as :func:`r2b._solve.oracle.plain.walk`."""
+def evaluate(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+    """Add responses, values and curvature, as :func:`r2b._solve.oracle.plain.evaluate`."""
     sums, totals, curvature = out
     added = _in_chunks(*prices.shape)
     for part, rows, _, _ in _rows(prices, groups, levels, labels):
-        _walk(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
+        _evaluate(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
         if curvature.size:
             _add_curvature(rows, _fixed(weight[part]), float(lam), curvature)
     sums += added[:, : prices.shape[1]]
@@ -260,7 +260,7 @@ def add_rows(labels: Array, groups: Array, weight: Array, sums: Array) -> None:
 
 
 @compiled
-def _walk_design(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array, space: Array, sums: Array, totals: Array) -> None:
+def _evaluate_design(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array, space: Array, sums: Array, totals: Array) -> None:
     room, levels, each = rows[4], rows[5], 1.0 / lam
     tile = space.shape[0] // room
     none = np.zeros(tile, np.uint8)
@@ -276,8 +276,8 @@ def _walk_design(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Ar
     totals[0] += value
 
 
-def walk_design(labels: Array, design: Array, weight: Array, prices: Array, lam: float, levels: Array, sums: Array, totals: Array) -> None:
-    """Add the responses of rows to the sums of their groups, and their values to ``totals[0]``.
+def evaluate_design(labels: Array, design: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+    """Add the responses of rows to the sums of their groups, and their values to the totals.
 
     Parameters
     ----------
@@ -289,8 +289,7 @@ def walk_design(labels: Array, design: Array, weight: Array, prices: Array, lam:
     lam : float
     levels : ndarray of shape (n,)
         Thresholds of the last pass; those of this one are written here.
-    sums : ndarray of shape (n_groups, n_classes)
-    totals : ndarray of shape (1,)
+    out : sums of shape (n_groups, n_classes), and totals of shape (1,)
     """
     n_groups, n_classes = prices.shape
     given, gathered, beyond = _in_chunks(n_groups, n_classes), _in_chunks(n_groups, n_classes), _in_chunks(1, n_classes, np.inf)
@@ -301,5 +300,5 @@ def walk_design(labels: Array, design: Array, weight: Array, prices: Array, lam:
     for part, (flat,), _ in several:
         counts = np.ascontiguousarray(design[part]).reshape(-1)
         rows = (_fixed(flat), n_classes, _fixed(counts), given.reshape(-1), room, levels[part])
-        _walk_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond.reshape(-1), space, gathered.reshape(-1), totals)
-    sums += gathered[:, :n_classes]
+        _evaluate_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond.reshape(-1), space, gathered.reshape(-1), out[1])
+    out[0][...] += gathered[:, :n_classes]

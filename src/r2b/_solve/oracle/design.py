@@ -1,7 +1,7 @@
 """Rows that count in several groups, or in parts: prices of groups to means of groups, with no table of cells between them.
 
 With uncertain groups or a continuous attribute nearly every row is a cell of its own, and a table of cells would be as long as the rows.
-Here a row has its own line of the design, b_i, and the walk goes block by block: shifts ``b_i nu``, the same kernels as for cells, and
+Here a row has its own line of the design, b_i, read block by block: shifts ``b_i nu``, the same kernels as for cells, and
 what they answer is added up by the design at once. Nothing of the size of rows x classes is made.
 """
 
@@ -30,7 +30,7 @@ _LANES = 16
 _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
-_DEARER = 4  # times what a row in one group costs without the compiled kernel
+_COSTLIER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
 
 
@@ -72,7 +72,7 @@ class DesignOracle(GroupOracle):
     ) -> None:
         self.rows, self.design, self.share, self.truth = rows, design, share, truth
         self.threads = threads or cores()
-        self.kernel = choose_kernel(kernel, _DEARER * rows.entries)
+        self.kernel = choose_kernel(kernel, _COSTLIER * rows.entries)
         self.kernel_choice: KernelChoice = "numpy" if self.kernel is plain else "compiled"
         self.total_weight = float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum())
         self._codes = np.empty(0) if rows.classes is None else np.ascontiguousarray(rows.classes)
@@ -112,22 +112,22 @@ class DesignOracle(GroupOracle):
 
     def evaluate(self, prices: Floats, lam: float) -> Evaluation:
         """Evaluate all rows at these prices of groups."""
-        sums, totals = added(self._each_lane(lambda lane: self._walk(lane, prices, lam)))
+        sums, totals = added(self._each_lane(lambda lane: self._evaluate(lane, prices, lam)))
         return Evaluation(sums / self._divisor, float(totals[0]) / self.total_weight, None)
 
-    def _walk(self, lane: slice, prices: Floats, lam: float) -> Sums:
+    def _evaluate(self, lane: slice, prices: Floats, lam: float) -> Sums:
         sums, totals = np.zeros(prices.shape), np.zeros(1)
         if self.kernel is not plain:
             labels = self._codes if self.rows.matrix is None else self.rows.matrix
             own = (self._weight[lane], prices, lam, self._levels[lane])
-            self.kernel.walk_design(labels[lane], self.design[lane], *own, sums, totals)
+            self.kernel.evaluate_design(labels[lane], self.design[lane], *own, [sums, totals])
             return [sums, totals]
         room = np.empty((min(self._size, lane.stop - lane.start), prices.shape[1]))
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], room[: len(labels)]
             answers[...] = 0.0
             cells, weight, levels = self._cells[: len(labels)], self._weight[part], self._levels[part]
-            self.kernel.walk(labels, cells, weight, design @ prices, lam, levels, (answers, totals, _NO_CURVATURE))
+            self.kernel.evaluate(labels, cells, weight, design @ prices, lam, levels, (answers, totals, _NO_CURVATURE))
             sums += design.T @ answers
         return [sums, totals]
 
@@ -186,7 +186,7 @@ class DesignOracle(GroupOracle):
         return design * self._weight[part, None] if len(self._weight) else design
 
     def samples(self) -> Samples | None:
-        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
+        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
         n_rows, n_groups, n_classes = len(self.rows.groups), len(self.share), self.rows.n_classes
         if self.rows.entries < THIN_FROM:
             return None

@@ -1,6 +1,6 @@
 """Rows in memory: fixed lanes of rows, one kernel, a thread pool of our own.
 
-Lanes depend on the number of rows alone and are added up in order, so the result does not depend on the number of threads.
+MemoryBlocks depend on the number of rows alone and are added up in order, so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _WORTH = 40  # a sample of this many rows in as many classes costs about three p
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
-    """Blocks that are parts of one array, walked by threads.
+class MemoryBlocks:
+    """Blocks that are parts of one array, read by threads.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Lanes:
     threads: int
 
     @classmethod
-    def of(cls, rows: Rows, truth: NDArray[Any] | None, threads: int) -> Lanes:
+    def of(cls, rows: Rows, truth: NDArray[Any] | None, threads: int) -> MemoryBlocks:
         """Cut rows into lanes."""
         # Each lane may return a table of curvature; all of them together should not outgrow the rows.
         tables = max(2, rows.labels.size // (rows.n_groups * rows.n_classes**2))
@@ -55,10 +55,10 @@ class Lanes:
         return cls(parts, threads)
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Walk the lanes by threads."""
+        """Run a task on every lane, by threads."""
         return in_order(lambda lane: task(self.parts[lane.start]), parts_of(len(self.parts), 1), self.threads)
 
-    def with_answers(self, answers: Floats) -> Lanes:
+    def with_answers(self, answers: Floats) -> MemoryBlocks:
         """Give the same blocks with their new labels."""
         ends = np.cumsum([len(part) for part in self.parts])
         each = np.split(answers, ends[:-1])
@@ -78,7 +78,7 @@ class MemoryOracle(BlockOracle):
         The labels themselves, where those of ``rows`` are what each class is worth to a row. Distances are measured from them.
     """
 
-    blocks: Lanes
+    blocks: MemoryBlocks
 
     def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: NDArray[Any] | None = None) -> None:
         self.rows = rows
@@ -86,7 +86,7 @@ class MemoryOracle(BlockOracle):
         self.kernel = choose_kernel(kernel, rows.labels.size)
         self.threads = threads or cores()
         # Chosen once for all lanes: what pays is decided by the whole table.
-        super().__init__(Lanes.of(rows, truth, self.threads), rows.group_weight, "numpy" if self.kernel is plain else "compiled")
+        super().__init__(MemoryBlocks.of(rows, truth, self.threads), rows.group_weight, "numpy" if self.kernel is plain else "compiled")
 
     @property
     def labels(self) -> Array:
@@ -99,7 +99,7 @@ class MemoryOracle(BlockOracle):
         return evidence(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
 
     def samples(self) -> Samples | None:
-        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to walk."""
+        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
         if self.rows.merged or self.rows.labels.size < THIN_FROM:  # merged rows are all different: none stands for another
             return None
         n_rows, n_classes = self.rows.labels.shape

@@ -71,7 +71,7 @@ def respond(labels: Array, groups: Array, prices: Floats, lam: float) -> Floats:
     return project(shifted)
 
 
-def walk(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def evaluate(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
     """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty).
 
     ``out`` is the three of them.

@@ -1,6 +1,6 @@
 """A sample of the rows that stands for all of them while prices are still far from the answer.
 
-Never used for anything that is returned: the last stage of every solve and the certificate walk all rows.
+Never used for anything that is returned: the last stage of every solve and the certificate read all rows.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._constraints.parity import Parity
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowSystem, System, longest
 from r2b._solve.solvers.systems import Conditions, SystemLayout, fold, layout_of, system_of
@@ -26,65 +25,47 @@ Flags = NDArray[np.bool_]
 _SHARED_DAMPING = 1e-11
 
 
-class Face:
-    """A face of the set of allowed means.
+def face_prices(
+    layout: SystemLayout, sides: tuple[Flags, Flags], folded: list[Floats], means: Floats, near: Floats, own: Floats, lam: float
+) -> Floats:
+    """Give the entries' own prices on a face of the set of allowed means, nearest to ``own`` where it leaves a choice.
 
     Parameters
     ----------
-    parity : Parity
     layout : SystemLayout
-    upper, lower : ndarray of bool, shape (n_groups, n_classes)
-        Entries of open bands that lean on a side. On both: the tip of a band that narrows to a point.
+    sides : pair of ndarray of bool, shape (n_groups, n_classes)
+        Entries of open bands that lean on the upper side, and on the lower. On both: the tip of a band that narrows to a point.
+    folded : list of ndarray
+        Curvature of each component.
+    means : ndarray of shape (n_groups, n_classes)
+        At the prices ``near``.
+    near, own : ndarray of shape (n_groups, n_classes)
+        Prices of groups, and those of entries: the same except where they are passed on less their mean.
+    lam : float
     """
-
-    def __init__(self, parity: Parity, layout: SystemLayout, upper: Flags, lower: Flags) -> None:
-        self.parity, self.layout = parity, layout
-        self.clipped = upper | lower | layout.equal
-        tip = upper & lower & (layout.high_slope != layout.low_slope)
-        tips = np.logical_or.reduceat(tip, layout.first, axis=0)
-        # At the tip nothing moves: every mean of the class is 0.
-        self.leveled = layout.leveled & ~tips
-        self.clipped |= tips[layout.family] & layout.bound
-        low_side = lower & ~upper
-        self.slope = np.where(self.leveled[layout.family], np.where(low_side, layout.low_slope, layout.high_slope), 0.0)
-        self.height = np.where(low_side, layout.low, layout.high)
-
-    def own_prices(self, folded: list[Floats], means: Floats, near: Floats, own: Floats, lam: float) -> Floats:
-        """Give the entries' own prices on this face, nearest to ``own`` where it leaves a choice.
-
-        Parameters
-        ----------
-        folded : list of ndarray
-            Curvature of each component.
-        means : ndarray of shape (n_groups, n_classes)
-            At the prices ``near``.
-        near, own : ndarray of shape (n_groups, n_classes)
-            Prices of groups, and those of entries: the same except where they are passed on less their mean.
-        lam : float
-        """
-        layout, share = self.layout, self.parity.share[:, None]
-        exact = np.where(self.clipped, own, 0.0)
-        held = Conditions(
-            free=self.clipped,
-            softness=np.zeros_like(own),
-            slope=self.slope,
-            leveled=self.leveled,
-            omega=np.zeros(layout.leveled.shape),
-            damping=CentralPath.face_damping / lam,
-        )
-        change = layout.centred(exact) - near
-        balance = -layout.family_sum(share * self.slope * exact)
-        reached = means.copy()
-        for component, block in zip(layout.components, folded, strict=True):
-            groups = component.groups
-            moved = np.einsum("gkl,gl->gk" if component.disjoint else "gkhl,hl->gk", block, change[groups])
-            reached[groups] -= moved / share[groups]
-        right = layout.centred(reached) - self.height
-        for component, block in zip(layout.components, folded, strict=True):
-            mine = held if component.disjoint else replace(held, damping=_SHARED_DAMPING / lam)
-            system = system_of(self.parity, layout, component, block, mine)
-            exact[component.groups] += system.solve(right[component.groups], balance)[0]
-        return exact
+    (upper, lower), share = sides, layout.share
+    tip = upper & lower & (layout.high_slope != layout.low_slope)
+    tips = np.logical_or.reduceat(tip, layout.first, axis=0)
+    # At the tip nothing moves: every mean of the class is 0.
+    leveled = layout.leveled & ~tips
+    clipped = upper | lower | layout.equal | (tips[layout.family] & layout.bound)
+    low_side = lower & ~upper
+    slope = np.where(leveled[layout.family], np.where(low_side, layout.low_slope, layout.high_slope), 0.0)
+    exact = np.where(clipped, own, 0.0)
+    held = Conditions(clipped, np.zeros_like(own), slope, leveled, np.zeros(leveled.shape), CentralPath.face_damping / lam)
+    change = layout.centred(exact) - near
+    balance = -layout.family_sum(share * slope * exact)
+    reached = means.copy()
+    for component, block in zip(layout.components, folded, strict=True):
+        groups = component.groups
+        moved = np.einsum("gkl,gl->gk" if component.disjoint else "gkhl,hl->gk", block, change[groups])
+        reached[groups] -= moved / share[groups]
+    right = layout.centred(reached) - np.where(low_side, layout.low, layout.high)
+    for component, block in zip(layout.components, folded, strict=True):
+        mine = held if component.disjoint else replace(held, damping=_SHARED_DAMPING / lam)
+        system = system_of(layout, component, block, mine)
+        exact[component.groups] += system.solve(right[component.groups], balance)[0]
+    return exact
 
 
 _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
@@ -167,7 +148,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         lower = layout.band & (at.q * lean > at.a)
         own = np.where(layout.averaged[layout.family], at.p - at.q, at.prices)
         for _ in range(self.releases):
-            exact = Face(self.parity, layout, upper, lower).own_prices(folded, means, at.prices, own, self.rows.lam)
+            exact = face_prices(layout, (upper, lower), folded, means, at.prices, own, self.rows.lam)
             yield layout.centred(exact)
             # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
             wrong = (upper & ~lower & (exact < 0)) | (lower & ~upper & (exact > 0))
@@ -193,7 +174,7 @@ class _SideSystem(System[GeneralPoint]):
         conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
         folded = fold(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
         self.parts = [
-            (component.groups, system_of(method.parity, layout, component, block, conditions))
+            (component.groups, system_of(layout, component, block, conditions))
             for component, block in zip(layout.components, folded, strict=True)
         ]
 

@@ -1,4 +1,4 @@
-"""Interior point for the paper's constraint: the net under Newton, and the first choice where rows start in corners of the simplex.
+"""Interior point for the paper's constraint: where Newton stalls, and the first choice where rows start in corners of the simplex.
 
 Eliminating each row leaves one L x L matrix per group and one system for the levels, the same shape as the Newton step.
 """

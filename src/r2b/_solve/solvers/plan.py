@@ -27,7 +27,7 @@ from r2b._solve.solvers.thresholds import Thresholds
 
 Floats = NDArray[np.float64]
 
-_PATIENCE = 40  # Newton steps before the net is spread: nine in ten problems need fewer than ten
+_PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
@@ -36,8 +36,8 @@ _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what 
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 _LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
 _ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
-_NET_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
-_NET_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
+_INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
+_INTERIOR_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
 _FEW_UNKNOWNS = 1_000  # whose system fits anywhere
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
@@ -53,15 +53,15 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
     if _by_structure(problem, oracle):
         yield from _by_thresholds(problem, oracle, newton, tol)
         yield from _by_narrowing(problem, oracle, newton, tol)
-        if problem.n_groups * problem.n_classes**2 > _NET_ENTRIES:
+        if problem.n_groups * problem.n_classes**2 > _INTERIOR_ENTRIES:
             # Every other method makes matrices of this size.
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
             return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
-    if _net_fits(problem):
+    if _interior_fits(problem):
         kind = _interior(problem)
-        net = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
-        attempts = net + attempts if _net_first(problem, oracle) else attempts + net
+        interiors = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
+        attempts = interiors + attempts if _interior_first(problem, oracle) else attempts + interiors
         if kind is not GeneralInterior:
             # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
             attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
@@ -70,7 +70,7 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
     if not _by_structure(problem, oracle):
         yield from _by_narrowing(problem, oracle, newton, tol)
     yield Stage(newton, tol, 10_000)
-    if _net_fits(problem):
+    if _interior_fits(problem):
         yield from _by_closing(problem, newton, tol)
 
 
@@ -81,7 +81,7 @@ def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
     """
     if not isinstance(oracle, ClassOracle) or not problem.parity.simple or not (problem.parity.share > 0).all():
         return False
-    return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not _net_fits(problem)
+    return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not _interior_fits(problem)
 
 
 def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float, *, path: bool = False) -> Iterator[Stage]:
@@ -220,13 +220,13 @@ def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
         yield np.zeros_like(state.prices)
 
 
-def _net_fits(problem: Problem) -> bool:
+def _interior_fits(problem: Problem) -> bool:
     if isinstance(problem.rows, Extent):
         return False  # it keeps copies of the rows, which live elsewhere
-    if problem.rows.entries > _NET_ENTRIES or problem.parity.simple:
-        return problem.rows.entries <= _NET_ENTRIES
+    if problem.rows.entries > _INTERIOR_ENTRIES or problem.parity.simple:
+        return problem.rows.entries <= _INTERIOR_ENTRIES
     dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
-    return max(dense, default=0) * problem.n_classes <= _NET_UNKNOWNS
+    return max(dense, default=0) * problem.n_classes <= _INTERIOR_UNKNOWNS
 
 
 def _refuse_large_systems(problem: Problem) -> None:
@@ -248,7 +248,7 @@ def _refuse_large_systems(problem: Problem) -> None:
     )
 
 
-def _net_first(problem: Problem, oracle: AnyOracle) -> bool:
+def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     """Whether the interior point is faster than Newton.
 
     It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
@@ -266,7 +266,7 @@ def _net_first(problem: Problem, oracle: AnyOracle) -> bool:
 
 
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
-    # A product is told to belong to one side where that side is larger; where rounding blurs this, the next guess leans to either.
+    # A product belongs to the side that is larger; where rounding blurs this, the next guess leans to either.
     for lean in (1.0, 1e3, 1e-3):
         with suppress(np.linalg.LinAlgError):
             yield from interior.at_face(last, lean)
@@ -298,7 +298,7 @@ def solve(
     ----------
     problem : Problem
     oracle : Oracle or GroupOracle
-        Walks the problem's rows.
+        Reads the problem's rows.
     samples : Samples, optional
         Of its rows, to come near cheaply.
     tol : float

@@ -11,6 +11,7 @@ it as the unknown, rather than the price of the group, keeps entries inside the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,22 +110,9 @@ def layout_of(parity: Parity) -> SystemLayout:
     level = np.array([side.level for side in sides])[:, None]
     averaged = bound & ~equal & (level == "mean")
     first, share = np.array([member.groups.start for member in parity.members], dtype=np.intp), parity.share[:, None]
-    return SystemLayout(
-        low=low[family],
-        high=high[family],
-        low_slope=low_slope[family],
-        high_slope=high_slope[family],
-        bound=bound[family],
-        equal=equal[family],
-        band=(bound & ~equal)[family],
-        family=family,
-        leveled=bound & (level != "none") & ~averaged,
-        averaged=averaged,
-        first=first,
-        share=share,
-        total=np.add.reduceat(share, first),
-        components=_components(parity, family, [side.level for side in sides]),
-    )
+    leveled, components = bound & (level != "none") & ~averaged, _components(parity, family, [side.level for side in sides])
+    by_entry: list[Any] = [each[family] for each in (low, high, low_slope, high_slope, bound, equal, bound & ~equal)]
+    return SystemLayout(*by_entry, *[family, leveled, averaged, first, share, np.add.reduceat(share, first), components])
 
 
 def _components(parity: Parity, family: NDArray[np.intp], levels: list[Level]) -> list[Component]:
@@ -201,20 +189,20 @@ class Conditions:
     damping: float = 0.0
 
 
-def system_of(parity: Parity, layout: SystemLayout, component: Component, block: Floats, conditions: Conditions) -> _Disjoint | _Dense:
+def system_of(layout: SystemLayout, component: Component, block: Floats, conditions: Conditions) -> _Disjoint | _Dense:
     """Factorise the system of one component; ``block`` is what :func:`fold` gives for it.
 
     Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0.
     """
     kind = _Disjoint if component.disjoint else _Dense
-    return kind(parity, layout, component.groups, block, conditions)
+    return kind(layout, component.groups, block, conditions)
 
 
 class _Disjoint:
     """Groups that share no cells: one factorisation per group, and one for the levels."""
 
-    def __init__(self, parity: Parity, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
-        self.family, share = int(layout.family[groups[0]]), parity.share[groups]
+    def __init__(self, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
+        self.family, share = int(layout.family[groups[0]]), layout.share[groups, 0]
         blocks = block / share[:, None, None]
         np.einsum("gkk->gk", blocks)[:] += held.softness[groups] + held.damping
         slope = np.where(held.leveled[self.family], held.slope[groups], 0.0)
@@ -230,10 +218,10 @@ class _Disjoint:
 class _Dense:
     """Groups that touch each other."""
 
-    def __init__(self, parity: Parity, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
+    def __init__(self, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
         family, free = layout.family[groups], held.free[groups]
-        self.root = np.sqrt(parity.share[groups, None])
-        matrix = _centred(block, parity, layout, groups)
+        self.root = np.sqrt(layout.share[groups])
+        matrix = _centred(block, layout, groups)
         np.einsum("gkgk->gk", matrix)[:] += held.softness[groups]
         size = free.size
         self.alive = np.flatnonzero(free.ravel())
@@ -258,9 +246,9 @@ class _Dense:
         return d.reshape(right.shape) / self.root, c
 
 
-def _centred(block: Floats, parity: Parity, layout: SystemLayout, groups: NDArray[np.intp]) -> Floats:
+def _centred(block: Floats, layout: SystemLayout, groups: NDArray[np.intp]) -> Floats:
     """Give the curvature of a component by its entries' prices, in units where every share is 1."""
-    root = np.sqrt(parity.share[groups])
+    root = np.sqrt(layout.share[groups, 0])
     matrix: Floats = block / root[:, None, None, None] / root[None, None, :, None]
     for f in np.unique(layout.family[groups]):
         columns = np.flatnonzero(layout.averaged[f])

@@ -230,46 +230,42 @@ class Thresholds:
         extra = damping * np.maximum(mean, 1e-9 * mean.max()) / lam
         free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
-        system = _Balanced(supports, free, share, extra)
-        worth = system.solve(supports.spread(at.excess), precise)
+        worth = _balanced_solution(supports, free, share, extra, supports.spread(at.excess), precise)
         return worth, supports.averages(worth) + lam * at.excess / np.maximum(supports.counts, 1.0)
 
 
-class _Balanced:
-    """Curvature on changes of worth that balance in every class: ``sum_s W_s d_sk = 0``, and 0 where a class has no price."""
+def _balanced_solution(supports: Supports, free: Flags, share: Floats, extra: Floats, right: Floats, precise: float) -> Floats:
+    """Solve with the curvature on changes of worth that balance in every class: ``sum_s W_s d_sk = 0``, and 0 where a class has no price.
 
-    def __init__(self, supports: Supports, free: Flags, share: Floats, extra: Floats) -> None:
-        self.supports, self.share, self.extra = supports, share, extra
-        self.inverse = np.where(free, 1.0 / (supports.diagonal + extra), 0.0)
-        total = share @ self.inverse
-        self.total = np.where(total > 0, total, 1.0)
+    Preconditioned conjugate gradients; a class's balance is kept by the preconditioner.
+    """
+    inverse = np.where(free, 1.0 / (supports.diagonal + extra), 0.0)
+    total = share @ inverse
+    total = np.where(total > 0, total, 1.0)
 
-    def solve(self, right: Floats, precise: float) -> Floats:
-        """Preconditioned conjugate gradients; a class's balance is kept by the preconditioner."""
-        d, rest = np.zeros_like(right), right.copy()
-        z = self._precondition(rest)
-        along, size = z.copy(), self._product(rest, z)
-        enough = precise**2 * size
-        for _ in range(_ITERATIONS):
-            if not size > enough:
-                break
-            image = self.supports.product(along) + self.extra * along
-            bent = self._product(along, image)
-            if not bent > 0:
-                break
-            d += size / bent * along
-            rest -= size / bent * image
-            z = self._precondition(rest)
-            size, before = self._product(rest, z), size
-            along = z + size / before * along
-        # Flat directions have huge entries, and rounding of those leaves a class out of balance.
-        return d - self.inverse * (self.share @ d) / self.total
+    def preconditioned(vector: Floats) -> Floats:
+        return np.asarray((vector - share @ (vector * inverse) / total) * inverse)
 
-    def _precondition(self, right: Floats) -> Floats:
-        return (right - self.share @ (right * self.inverse) / self.total) * self.inverse
+    def product(one: Floats, other: Floats) -> float:
+        return float(share @ (one * other).sum(axis=1))
 
-    def _product(self, one: Floats, other: Floats) -> float:
-        return float(self.share @ (one * other).sum(axis=1))
+    d, rest, z = np.zeros_like(right), right.copy(), preconditioned(right)
+    along, size = z.copy(), product(rest, z)
+    enough = precise**2 * size
+    for _ in range(_ITERATIONS):
+        if not size > enough:
+            break
+        image = supports.product(along) + extra * along
+        bent = product(along, image)
+        if not bent > 0:
+            break
+        d += size / bent * along
+        rest -= size / bent * image
+        z = preconditioned(rest)
+        size, before = product(rest, z), size
+        along = z + size / before * along
+    # Flat directions have huge entries, and rounding of those leaves a class out of balance.
+    return np.asarray(d - inverse * (share @ d) / total)
 
 
 def _top(prices: Floats) -> Floats:
