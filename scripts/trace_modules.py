@@ -41,8 +41,8 @@ class Trace:
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         """Take note of a call of a function of the package."""
         module = frame.f_globals.get("__name__", "")
-        if event != "call" or module.split(".")[0] != "r2b" or frame.f_code.co_name == "<module>":
-            return
+        if event != "call" or module.split(".")[0] != "r2b" or frame.f_code.co_name == "<module>" or frame.f_code.co_filename[0] == "<":
+            return  # code that nobody wrote, such as the constructor of a dataclass, is not read either
         self.modules.add(module)
         name = frame.f_code.co_qualname
         self.functions.add(f"{module}.{name}")
@@ -74,20 +74,21 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
     from r2b.datasets import load_adult
 
     adult = load_adult()
+    education, sexes = adult["education"], adult["sex"]
     source = folder / "adult.csv"
-    rows = zip(adult["education"], adult["sex"], strict=True)
-    source.write_text("education,sex\n" + "".join(f"{label},{sex}\n" for label, sex in rows), encoding="utf-8")
+    lines = [f"{label},{sex}\n" for label, sex in zip(education, sexes, strict=True)]
+    source.write_text("education,sex\n" + "".join(lines), encoding="utf-8")
 
     def debias() -> object:
-        fair = r2b.debias(adult["education"], sensitive_features=adult["sex"], epsilon=0.01)
+        fair = r2b.debias(education, sensitive_features=sexes, epsilon=0.01)
         return fair.soft_labels, fair.round(random_state=0)
 
     def scan() -> object:
         fair = r2b.scan(source).debias("education", sensitive_features="sex", epsilon=0.01)
-        return fair.write(folder / "scanned.csv", "round", force=True)
+        return fair.write(folder / "scanned.csv", force=True)
 
     def command() -> object:
-        options = ["--label", "education", "--sensitive", "sex", "--epsilon", "0.01", "--form", "round", "--force"]
+        options = ["--label", "education", "--sensitive", "sex", "--epsilon", "0.01", "--force"]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
             return main(["debias", str(source), *options, "--output", str(folder / "fair.csv")])
 
