@@ -14,8 +14,8 @@ from r2b._files.formats import Format
 from r2b.engines.batch import Batch
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
-from r2b.engines.relabel import NewColumns
 from r2b.engines.roles import ColumnRoles
+from r2b.engines.source import NewColumns
 
 
 def of(content: bytes | str, name: str = "t.csv", **options: Any) -> FileSource:

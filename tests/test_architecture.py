@@ -188,7 +188,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (few_modules_walk_rows, "r2b._solve.solvers.newton", "for i in range(problem.n_rows):\n    pass"),
     (few_modules_walk_rows, "r2b._solve.solvers.newton", "def f():\n    import numba"),
     (nothing_takes_argmax_on_the_way_out, "r2b._labels.forms.rounding", "labels = x.argmax(axis=1)"),
-    (nothing_takes_argmax_on_the_way_out, "r2b.engines.relabel", "labels = np.argmax(x, axis=1)"),
+    (nothing_takes_argmax_on_the_way_out, "r2b.engines.source", "labels = np.argmax(x, axis=1)"),
     (public_names_are_documented, "r2b.metrics", '"""A module."""\ndef bound():\n    return 1'),
     (public_names_are_documented, "r2b._constraints.parity", '"""A module."""\nclass Family:\n    pass'),
     (public_names_are_documented, "r2b.metrics", "x = 1"),

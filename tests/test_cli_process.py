@@ -147,7 +147,7 @@ def test_the_command_itself_killed_while_it_starts_or_reads_leaves_nothing(folde
 def test_a_terminal_sees_progress_with_the_time_left_and_a_heading_that_stands_out(folder: Path) -> None:
     # A solve of this size is over within a moment, so the moment is taken away.
     words = ["debias", "people.csv", *ASK, "-o", "fair.csv"]
-    program = f"import r2b.cli.meter as meter; meter._MOMENT = -1.0; from r2b.cli import main; main({words!r})"
+    program = f"import r2b.cli.printing as meter; meter._MOMENT = -1.0; from r2b.cli import main; main({words!r})"
     seen = on_a_terminal(folder, program)
     assert b"Solving, residual" in seen
     assert b"left" in seen

@@ -229,7 +229,7 @@ def test_what_cannot_be_done_is_refused_with_a_remedy(words: tuple[str, ...], ma
 
 
 def test_rows_are_counted_on_a_terminal_and_nowhere_else(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("r2b.cli.meter._MOMENT", -1.0)
+    monkeypatch.setattr("r2b.cli.printing._MOMENT", -1.0)
     place = given("parquet", shell.folder)
     words = ("debias", place, *ASK, "--form", "round", "--force", "--output", shell.folder / "out.parquet")
     assert shell(*words).err == ""

@@ -10,8 +10,8 @@ import pytest
 from cli_calls import Shell, csv_of, people, read_columns
 
 from r2b._verify.record import fingerprints, read_record
-from r2b.engines.decode import Decode
 from r2b.engines.files import FileSource
+from r2b.engines.roles import Decode
 
 ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
 IN_FILE = "the labels in the file have this parity"

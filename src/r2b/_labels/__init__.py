@@ -2,6 +2,6 @@
 
 from r2b._labels.changes import Change, ConstraintCost, means_by_cell
 from r2b._labels.labels import FairLabels
-from r2b._labels.storage import load
+from r2b._labels.rendering import load
 
 __all__ = ["Change", "ConstraintCost", "FairLabels", "load", "means_by_cell"]

@@ -27,8 +27,8 @@ from r2b._verify.record import Record, beside, read_record
 from r2b._verify.rows import ROWS, Fingerprints, Output, spelled_schema
 from r2b.engines.applying import recounted
 from r2b.engines.files import EMPTY, FileSource
-from r2b.engines.relabel import Relabel
 from r2b.engines.roles import names_of, refuse_columns
+from r2b.engines.source import Relabel
 from r2b.engines.spool import ahead
 from r2b.engines.table_rows import TableRows, read_rows
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError

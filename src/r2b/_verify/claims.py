@@ -9,7 +9,7 @@ from typing import Any
 from r2b._data.values import json_value, written
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
-from r2b._labels.text import MEASURES
+from r2b._labels.rendering import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._verify.record import Record
 from r2b.engines.roles import ColumnRoles

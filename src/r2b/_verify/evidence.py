@@ -20,7 +20,7 @@ from r2b._labels import FairLabels
 from r2b._labels.realised import rounding_bound
 from r2b._solve.certificate import PROVEN, Certificate, between_groups, measured
 from r2b._verify.rows import WrittenRows
-from r2b.engines.relabel import Relabel
+from r2b.engines.source import Relabel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = NDArray[np.float64]

@@ -9,11 +9,8 @@ import click
 from r2b import Audit
 from r2b._files import AtomicWriter
 from r2b.cli import completing, options
-from r2b.cli.columns import PARTS, columns_of, families_of, on_lines, open_table
-from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.meter import RowMeter
-from r2b.cli.printing import one_line, print_json, print_text
-from r2b.cli.reporting import check_reports, write_reports
+from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, one_line, print_json, print_text
+from r2b.cli.tables import PARTS, check_reports, columns_of, families_of, on_lines, open_table, write_reports
 from r2b.engines.files.writing import kept_files
 
 

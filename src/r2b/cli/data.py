@@ -10,7 +10,7 @@ from r2b._files import AtomicWriter, did_you_mean, table_of
 from r2b._files.compression import compress
 from r2b._files.formats import format_for
 from r2b.cli import completing, options
-from r2b.cli.commands import Commands
+from r2b.cli.options import Commands
 from r2b.cli.printing import print_json
 from r2b.datasets import load_adult
 from r2b.errors import ParameterError

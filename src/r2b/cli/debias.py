@@ -20,17 +20,27 @@ from r2b._files.atomic import is_device
 from r2b._files.formats import Format
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
-from r2b._labels.text import account
+from r2b._labels.rendering import account
 from r2b._verify.record import Record, beside, fingerprints
 from r2b.cli import completing, options
-from r2b.cli.columns import PARTS, columns_of, costs_of, families_of, named, on_lines, open_table, per_class, target_of
-from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.meter import RowMeter
-from r2b.cli.printing import as_options, one_line, print_json, print_text
-from r2b.cli.reporting import check_reports, command_line, write_reports
+from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text
+from r2b.cli.tables import (
+    PARTS,
+    check_reports,
+    columns_of,
+    command_line,
+    costs_of,
+    families_of,
+    named,
+    on_lines,
+    open_table,
+    per_class,
+    target_of,
+    write_reports,
+)
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
-from r2b.engines.relabel import Relabel, new_names
+from r2b.engines.source import Relabel, new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
 from r2b.errors import NotSolvedWarning, ParameterError
 

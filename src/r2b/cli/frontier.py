@@ -12,10 +12,8 @@ from r2b._files import AtomicWriter, table_of
 from r2b._files.compression import compress
 from r2b._files.formats import format_for
 from r2b.cli import completing, options
-from r2b.cli.columns import PARTS, columns_of, costs_of, families_of, on_lines, open_table, target_of
-from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.meter import Meter
-from r2b.cli.printing import print_json, print_text
+from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text
+from r2b.cli.tables import PARTS, columns_of, costs_of, families_of, on_lines, open_table, target_of
 from r2b.engines.files.writing import kept_files
 from r2b.errors import NotSolvedWarning, ParameterError
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from r2b._files import did_you_mean
 from r2b._files.limits import MOST_UNPACKED, unpacked_within
 from r2b._labels.options import CHOICES, DEFAULTS
 from r2b.cli import completing
@@ -170,3 +171,15 @@ reports = together(
 )
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")
+
+
+class Commands(click.Group):
+    """A group that suggests a command where none has the name typed."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which is spelled like it."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
+            hint = did_you_mean(args[0], known) or f"The commands are {', '.join(known)}."
+            raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)

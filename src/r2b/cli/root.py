@@ -17,12 +17,24 @@ import click
 
 from r2b import __version__
 from r2b.cli.audit import audit_command
-from r2b.cli.commands import Commands
 from r2b.cli.data import datasets_group
 from r2b.cli.debias import debias_command
-from r2b.cli.exits import DONE, FAULT, INTERRUPTED, NOT_REACHED, TERMINATED, WRONG_USE, code_of
 from r2b.cli.frontier import frontier_command
-from r2b.cli.printing import colour, folded, format_error, printed_warnings, visible
+from r2b.cli.options import Commands
+from r2b.cli.printing import (
+    DONE,
+    FAULT,
+    INTERRUPTED,
+    NOT_REACHED,
+    TERMINATED,
+    WRONG_USE,
+    code_of,
+    colour,
+    folded,
+    format_error,
+    printed_warnings,
+    visible,
+)
 from r2b.cli.serve import serve_command
 from r2b.cli.verify import verify_command
 from r2b.errors import ParameterError, R2BError

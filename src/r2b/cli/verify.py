@@ -9,10 +9,8 @@ import click
 import r2b
 from r2b._verify.record import beside
 from r2b.cli import completing, options
-from r2b.cli.columns import named_in, per_class
-from r2b.cli.exits import DONE, NOT_REACHED
-from r2b.cli.meter import RowMeter
-from r2b.cli.printing import print_json, print_text
+from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, print_json, print_text
+from r2b.cli.tables import named_in, per_class
 from r2b.errors import ParameterError
 
 

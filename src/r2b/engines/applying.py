@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from r2b._data import Dataset, Schema
 from r2b._data.attributes import CATEGORICAL
 from r2b._labels import FairLabels
 from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import NO_LABEL, Source
-from r2b.engines.tally import Tally
-from r2b.errors import EmptyError, ParameterError, UnseenError
+from r2b.engines.tally import gaps_of
+from r2b.errors import ParameterError, UnseenError
 
 
 def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None:
@@ -37,23 +35,6 @@ def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None
         )
 
 
-def gaps_of(tally: Tally, source: Source) -> dict[str, int]:
-    """Give how many rows lack a value of each column, for those in which some do.
-
-    Raises
-    ------
-    EmptyError
-        There are no rows at all.
-    """
-    if tally.n_rows == 0:
-        raise EmptyError(f"{source.subject} has no rows.", remedy="Pass at least one row.")
-    gaps = {
-        name: int(tally.count[np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False), bool)].sum())
-        for name, column in tally.columns.items()
-    }
-    return {name: count for name, count in gaps.items() if count}
-
-
 def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
     """Count class labels, and read the counts with the classes and groups of other rows.
 
@@ -66,7 +47,7 @@ def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
     tally = source.tally(keys)
     # By place where columns have other names than those fitted, and by name where they come in another order.
     known = dict(zip(choice.attributes, schema.vocabularies, strict=False)) | dict(zip(schema.columns, schema.vocabularies, strict=True))
-    for name in gaps_of(tally, source):
+    for name in gaps_of(tally, source.subject):
         if name == choice.label[0]:
             source.refuse_missing(name, NO_LABEL)
         elif name in known and not getattr(known[name], "has_missing", False):

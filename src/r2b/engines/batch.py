@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -236,3 +236,16 @@ def in_batches(record: Any, size: int, first: int = 0, place: str = "") -> Itera
             part = piece.slice(start, size)
             yield Batch(part, first + done, place, done)
             done += part.num_rows
+
+
+def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
+    """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
+    arrow = pyarrow()
+    types = arrow.types
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        column = first()
+        column = column.combine_chunks() if hasattr(column, "chunks") else column
+        return int(lists_to_matrix(column, name=name).shape[1])
+    return None

@@ -12,12 +12,10 @@ from typing import Any
 from r2b._data.compute import cores
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, list_length_of
 from r2b.engines.dask_parts import label_dtype, may_hold_lists, record_of, relabelled
-from r2b.engines.decode import Decode
-from r2b.engines.held import list_length_of
-from r2b.engines.relabel import Relabel
-from r2b.engines.source import Source
+from r2b.engines.roles import Decode
+from r2b.engines.source import Relabel, Source
 from r2b.engines.tally import Counter, Tally
 from r2b.errors import EmptyError, ParameterError, require
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch
-from r2b.engines.relabel import Relabel
+from r2b.engines.source import Relabel
 from r2b.errors import MixedTypeError
 
 

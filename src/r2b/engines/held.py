@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch, in_batches, lists_to_matrix, taken_rows
-from r2b.engines.decode import Decode
-from r2b.engines.relabel import Relabel
-from r2b.engines.source import Source
+from r2b.engines.batch import Batch, in_batches, list_length_of
+from r2b.engines.roles import Decode
+from r2b.engines.source import Relabel, Source, joined
 
 BATCH_ROWS = 1 << 20
 
@@ -83,29 +82,6 @@ class HeldSource(Source):
             if len(batch):
                 parts.append(joined(batch.record, relabel, batch))
         return arrow.Table.from_batches(parts)
-
-
-def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
-    """Put the new columns of a batch beside the columns of a record that has the same rows."""
-    arrow = pyarrow()
-    new = relabel(batch)
-    if new.rows is not None:
-        record = taken_rows(record, arrow.array(new.rows))
-    fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]
-    return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=arrow.schema(fields, record.schema.metadata))
-
-
-def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
-    """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
-    arrow = pyarrow()
-    types = arrow.types
-    if types.is_fixed_size_list(kind):
-        return int(kind.list_size)
-    if types.is_list(kind) or types.is_large_list(kind):
-        column = first()
-        column = column.combine_chunks() if hasattr(column, "chunks") else column
-        return int(lists_to_matrix(column, name=name).shape[1])
-    return None
 
 
 def open_source(table: Any) -> HeldSource:

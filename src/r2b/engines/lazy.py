@@ -14,8 +14,8 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, taken_rows
-from r2b.engines.relabel import Relabel
 from r2b.engines.roles import free_name
+from r2b.engines.source import Relabel
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
 from r2b.errors import UnseenError
 

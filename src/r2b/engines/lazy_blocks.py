@@ -14,7 +14,7 @@ from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
-from r2b.engines.decode import Decode
+from r2b.engines.roles import Decode
 from r2b.engines.spool import Spool, ahead, refusal
 from r2b.errors import EmptyError
 

@@ -12,13 +12,12 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch
-from r2b.engines.decode import Decode
-from r2b.engines.held import BATCH_ROWS, joined, list_length_of
+from r2b.engines.batch import Batch, list_length_of
+from r2b.engines.held import BATCH_ROWS
 from r2b.engines.lazy import counted, in_rows, joins, keys_of, lookup, tally_of
 from r2b.engines.lazy_blocks import kept_blocks, rows_at_once
-from r2b.engines.relabel import Relabel
-from r2b.engines.source import Source
+from r2b.engines.roles import Decode
+from r2b.engines.source import Relabel, Source, joined
 from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, ParameterError
 

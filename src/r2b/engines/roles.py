@@ -1,4 +1,4 @@
-"""Which columns of a table are what: labels, attributes, controls, weights, and what tells rows apart."""
+"""Which columns of a table are what, and how batches of them are read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data import Continuous, ContinuousSettings, Membership
+from r2b._data import Continuous, ContinuousSettings, Dataset, Membership, Schema
+from r2b._data.columns import column_of
+from r2b._data.numbers import WHAT as WEIGHTS
+from r2b._data.numbers import read_weight
 from r2b._files.table import did_you_mean, listed_names
-from r2b.engines.batch import lists_to_matrix, one_array
+from r2b._solve.oracle import Block
+from r2b.engines.batch import Batch, lists_to_matrix, one_array
 from r2b.errors import ParameterError
 
 
@@ -226,3 +230,44 @@ def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[st
                     f"The column {column!r} is named by {role[column]} and by {argument}.", remedy="Name each column once.", column=column
                 )
             role[column] = argument
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Decode:
+    """Reads batches the way the first rows were read; it can be pickled and sent to where the rows are.
+
+    Attributes
+    ----------
+    roles : ColumnRoles
+    schema : Schema
+        Classes, and every cell there is.
+    normalize : bool
+        Divide rows of probabilities by their sums.
+    """
+
+    roles: ColumnRoles
+    schema: Schema
+    normalize: bool = False
+
+    def read(self, batch: Batch) -> Dataset:
+        """Read labels and cells; an error says where the row is."""
+        roles, columns = self.roles, batch.columns
+        with batch.placed(roles.called):
+            y = roles.labels(columns, len(self.schema.classes))
+            known = roles.categorical
+            return self.schema.read(y, **roles.features(columns), normalize=self.normalize, known_crossings=known)
+
+    def weight(self, batch: Batch) -> Array | None:
+        """Read the weights; None where there are none."""
+        if self.roles.weight is None:
+            return None
+        with batch.placed():
+            return read_weight(column_of(batch.columns[self.roles.weight], what=WEIGHTS))
+
+    def __call__(self, batch: Batch) -> Block:
+        """Give the rows as a block."""
+        data, weight = self.read(batch), self.weight(batch)
+        return Block(np.ascontiguousarray(data.labels.array), data.groups.codes, np.empty(0) if weight is None else weight)

@@ -1,6 +1,6 @@
-"""Where a table lives. A source can count equal rows, run work on batches, keep coded blocks, and leave with new columns.
+"""Where a table lives, and what is sent to its rows.
 
-Everything follows from batches of Arrow columns; an engine that can count or keep blocks where its rows are does better.
+A source counts equal rows, runs work on batches, keeps coded blocks, and leaves with new columns.
 """
 
 from __future__ import annotations
@@ -9,18 +9,253 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from r2b._data import Dataset
+from r2b._data.arrays import smallest_unsigned
+from r2b._data.dataset import Labels
+from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
+from r2b._files.plain import as_text
+from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
+from r2b._labels.forms.rounding import Found, Search, picked, round_rows
+from r2b._labels.rows import FairRows, Response
+from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch, one_array
-from r2b.engines.decode import Decode
-from r2b.engines.relabel import Relabel
-from r2b.engines.roles import ColumnRoles
+from r2b.engines.batch import Batch, one_array, plain_type, taken, taken_rows
+from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.tally import Counter, Tally
-from r2b.errors import EmptyError, InputError, MissingValueError
+from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Integers = NDArray[np.int64]
+Form = Literal["soft", "round", "sample", "expand"]
+
+
+@dataclass(frozen=True, eq=False)
+class NewColumns:
+    """What is put beside the old columns of a batch.
+
+    Attributes
+    ----------
+    columns : dict of str to pyarrow.Array
+    rows : ndarray or None
+        Rows of the batch that leave, where they are repeated.
+    """
+
+    columns: dict[str, Any]
+    rows: Integers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Relabel:
+    """Makes new columns; it can be pickled and sent to where the rows are.
+
+    Attributes
+    ----------
+    decode : Decode
+    rule : Rule
+    form : {"soft", "round", "sample", "expand"}
+    names : tuple of str
+        Of the new columns.
+    random_state : int
+        For "round" and "sample".
+    borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
+        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b._labels.forms.rounding`.
+    decided : ndarray of shape (n_rows,), optional
+        For "round" of other rows: their classes, decided one after the other, in the order of the rows.
+    draws : ndarray of shape (n_rows,), optional
+        Where rows have no order: the draws of the decided rows, rising. Where a table is too large for that, the rows of each batch are
+        rounded together.
+    """
+
+    decode: Decode
+    rule: Rule
+    form: Form
+    names: tuple[str, ...]
+    random_state: int = 0
+    borders: Integers | None = None
+    decided: Array | None = None
+    draws: Integers | None = None
+
+    @cached_property
+    def response(self) -> Response:
+        """The map from old to new labels, for every cell of the schema."""
+        return self.rule.response(self.decode.schema)
+
+    def rows(self, data: Dataset) -> FairRows:
+        """Give the rows of a batch with their new labels."""
+        return FairRows(data, self.response if self.decode.roles.categorical else self.rule.response(data.groups))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        roles = self.decode.roles
+        weight = () if roles.weight is None or self.form not in ("expand", "round") else (roles.weight,)
+        return tuple(dict.fromkeys([*roles.described, *weight, *(roles.key if self.form in ("round", "sample") else ())]))
+
+    def __call__(self, batch: Batch) -> NewColumns:
+        """Make the new columns of a batch."""
+        data = self.decode.read(batch)
+        if self.form == "soft":
+            return self._soft(data)
+        if self.form == "expand":
+            return self._expanded(batch, data)
+        return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
+
+    def codes(self, batch: Batch, data: Dataset) -> Array:
+        """Give the classes of a batch for "round" and "sample", as codes."""
+        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
+        return self.rows(data).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
+
+    def _soft(self, data: Dataset) -> NewColumns:
+        arrow = pyarrow()
+        matrix = self.rows(data).matrix(np.float64)
+        return NewColumns({name: arrow.array(np.ascontiguousarray(matrix[:, k])) for k, name in enumerate(self.names)})
+
+    def _expanded(self, batch: Batch, data: Dataset) -> NewColumns:
+        arrow = pyarrow()
+        rows, codes, parts = self.rows(data).expand()
+        weight = self.decode.weight(batch)
+        if weight is not None:
+            parts = parts * weight[rows]
+        made = [self._classes(batch, codes), arrow.array(parts), arrow.array(rows + batch.first)]
+        return NewColumns(dict(zip(self.names, made, strict=False)), rows)
+
+    def _rounded(self, batch: Batch, data: Dataset, draws: Integers) -> Array:
+        if self.response.unchanged and not data.labels.is_soft:
+            return data.labels.array
+        if self.borders is not None:
+            return picked(joint_codes(data), draws, self.borders)
+        if self.decided is not None:
+            mine: Any = slice(batch.first, batch.first + len(batch))
+            return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]
+        matrix, weight = self.rows(data).matrix(np.float64), self.decode.weight(batch)
+        cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
+        # In the order of their draws: the result depends on which rows are in the batch, not on how they are ordered in it.
+        order = np.lexsort((draws, cells))
+        starts = np.flatnonzero(np.diff(cells[order].astype(np.int64))) + 1
+        for mine in np.split(order, starts):
+            codes[mine] = round_rows(matrix[mine], draws[mine], None if weight is None else weight[mine])
+        return codes
+
+    def _classes(self, batch: Batch, codes: Array) -> Any:
+        """Give classes with the type of the column they come from."""
+        arrow = pyarrow()
+        roles, classes = self.decode.roles, self.decode.schema.classes.values
+        if roles.soft:
+            return arrow.array(classes.tolist()).take(arrow.array(codes))
+        kind = batch.columns[roles.label[0]].type
+        plain = plain_type(kind)
+        values = arrow.array([_plain(value) for value in classes], type=plain)
+        if plain is kind:
+            return taken(values, arrow.array(codes))
+        return arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
+
+
+@dataclass(frozen=True, eq=False)
+class BorderSearch:
+    """One pass of the search for the borders of whole counts."""
+
+    decode: Decode
+    search: Search
+    random_state: int
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        roles = self.decode.roles
+        return tuple(dict.fromkeys([*roles.described, *roles.key]))
+
+    def __call__(self, batch: Batch) -> Found:
+        """Count the draws of a batch."""
+        data = self.decode.read(batch)
+        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
+        return self.search.look(joint_codes(data), draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving:
+    """Adds up the classes that rows leave with, by cell."""
+
+    relabel: Relabel
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        weight = self.relabel.decode.roles.weight
+        return tuple(dict.fromkeys([*self.relabel.needed, *(() if weight is None else (weight,))]))
+
+    def __call__(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the weight of each cell of a batch, and of each class in it."""
+        decode = self.relabel.decode
+        data = decode.read(batch)
+        labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
+        return cell_sums(labels, data.groups, decode.weight(batch))
+
+
+@dataclass(frozen=True, eq=False)
+class Heaviest:
+    """Looks for the heaviest row of each cell."""
+
+    decode: Decode
+
+    def __call__(self, batch: Batch) -> NDArray[np.float64]:
+        """Give the largest weight of each cell in a batch."""
+        data, weight = self.decode.read(batch), self.decode.weight(batch)
+        assert weight is not None
+        most = np.zeros(data.n_groups)
+        np.maximum.at(most, data.groups.codes, weight)
+        return most
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Reads the rows of a batch that are to be rounded in turn."""
+
+    decode: Decode
+    random_state: int
+
+    def __call__(self, batch: Batch) -> tuple[int, Dataset, Integers, NDArray[np.float64] | None]:
+        """Give the number of the first row, the rows, their draws and their weights."""
+        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
+        return batch.first, self.decode.read(batch), draws, self.decode.weight(batch)
+
+
+def keys_of(batch: Batch, key: Sequence[str]) -> NDArray[np.uint64]:
+    """Give what tells the rows of a batch apart: columns, or their places where none are named."""
+    if not key:
+        return row_numbers(batch.first, len(batch))
+    with batch.placed():
+        return key_words([batch.columns[name] for name in key], key)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
+    """Name the new columns: one per class for soft labels, one for whole ones; for repeated rows weight and, in order, row number too."""
+    base = f"{roles.stem}_fair" if stem is None else stem
+    if form == "soft":
+        if stem is None and len(roles.label) > 1:
+            return tuple(f"{name}_fair" for name in roles.label)
+        bytes_ = next((each for each in classes if isinstance(each, bytes)), None)
+        if bytes_ is not None:
+            raise ParameterError(
+                f"The class {bytes_!r} is bytes, of which no name of a column can be made.",
+                remedy="Take 'round', 'sample' or 'expand', which need no column per class, or cast the labels to text.",
+                value=bytes_,
+            )
+        return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
+    if form == "expand":
+        return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]
+    return (base,)
+
 
 NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
 NO_ATTRIBUTE = "Fill or drop such rows, or make them a group of their own with missing='group', or leave them out with missing='exclude'."
@@ -130,3 +365,13 @@ class RefuseMissing:
         row = int(np.flatnonzero(gaps)[0])
         with batch.placed():
             raise MissingValueError(f"Row {row} has no value in {self.column!r}.", remedy=self.remedy, column=self.column, row=row)
+
+
+def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
+    """Put the new columns of a batch beside the columns of a record that has the same rows."""
+    arrow = pyarrow()
+    new = relabel(batch)
+    if new.rows is not None:
+        record = taken_rows(record, arrow.array(new.rows))
+    fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]
+    return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=arrow.schema(fields, record.schema.metadata))

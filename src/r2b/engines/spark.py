@@ -15,10 +15,8 @@ import numpy as np
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
-from r2b.engines.decode import Decode
-from r2b.engines.relabel import Relabel
-from r2b.engines.roles import free_name, refuse_alike
-from r2b.engines.source import NO_LABEL, RefuseMissing, Source
+from r2b.engines.roles import Decode, free_name, refuse_alike
+from r2b.engines.source import NO_LABEL, RefuseMissing, Relabel, Source
 from r2b.engines.spark_lookup import looked_up
 from r2b.engines.spark_session import by_byte, fetched, mapped, numbered, streamed
 from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, Ship

@@ -11,7 +11,7 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch
-from r2b.engines.relabel import Relabel
+from r2b.engines.source import Relabel
 from r2b.engines.spark_session import by_byte
 
 

@@ -17,9 +17,8 @@ from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Evaluate, Fold, Inspect, LabelSums, Sums, added
 from r2b.engines.batch import Batch
-from r2b.engines.decode import Decode
-from r2b.engines.held import joined
-from r2b.engines.relabel import Relabel
+from r2b.engines.roles import Decode
+from r2b.engines.source import Relabel, joined
 from r2b.engines.tally import Counter
 from r2b.errors import R2BError
 

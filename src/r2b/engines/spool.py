@@ -24,7 +24,7 @@ from r2b._data.compute import cores
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
-from r2b.engines.decode import Decode
+from r2b.engines.roles import Decode
 from r2b.errors import ParameterError, R2BError
 
 if TYPE_CHECKING:

@@ -19,10 +19,8 @@ from r2b._labels.forms.turns import Turns
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
-from r2b.engines.decode import Decode
-from r2b.engines.relabel import BorderSearch, Coded, Form, Heaviest, Leaving, Relabel, new_names
-from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
-from r2b.engines.source import Source
+from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
+from r2b.engines.source import BorderSearch, Coded, Form, Heaviest, Leaving, Relabel, Source, new_names
 from r2b.errors import DataWarning, ParameterError, RowsUnavailableError
 
 Integers = NDArray[np.int64]

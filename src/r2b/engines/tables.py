@@ -22,13 +22,12 @@ from r2b._data.dataset import read, read_labels
 from r2b._labels import FairLabels
 from r2b._labels.options import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
-from r2b.engines.applying import gaps_of, recounted, refuse_other_kind
-from r2b.engines.decode import Decode
-from r2b.engines.roles import ColumnRoles, names_of, refuse_columns, with_attributes
+from r2b.engines.applying import recounted, refuse_other_kind
+from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
 from r2b.engines.table_rows import TableRows
-from r2b.engines.tally import Tally, dataset_of, groups_of, refuse_lists_as_text
+from r2b.engines.tally import Tally, dataset_of, gaps_of, groups_of, refuse_lists_as_text
 from r2b.errors import MissingValueError, ParameterError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
@@ -281,7 +280,7 @@ class Scan:
 
     def _refuse_gaps(self, tally: Tally, roles: ColumnRoles, missing: str) -> None:
         """Refuse a table without rows, and columns that lack values."""
-        gaps = gaps_of(tally, self.source)
+        gaps = gaps_of(tally, self.source.subject)
         for name in gaps:
             label = not roles.soft and name == roles.label[0]
             if label or (missing == "error" and name in roles.attributes):

@@ -17,7 +17,7 @@ from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, plain_type, same_values, taken
 from r2b.engines.roles import ColumnRoles
-from r2b.errors import InputError, MixedTypeError, WeightError
+from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = NDArray[np.float64]
@@ -294,3 +294,20 @@ def groups_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Group
     weight = tally.count if tally.weight is None else tally.weight
     refuse_weightless(weight, tally.n_rows)
     return replace(groups, repeats=tally.count), np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(np.float64)
+
+
+def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
+    """Give how many rows lack a value of each column, for those in which some do.
+
+    Raises
+    ------
+    EmptyError
+        There are no rows at all.
+    """
+    if tally.n_rows == 0:
+        raise EmptyError(f"{subject} has no rows.", remedy="Pass at least one row.")
+    gaps = {
+        name: int(tally.count[np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False), bool)].sum())
+        for name, column in tally.columns.items()
+    }
+    return {name: count for name, count in gaps.items() if count}

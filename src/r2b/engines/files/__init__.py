@@ -15,8 +15,7 @@ from r2b._files.arrow_loading import unfolded_bytes
 from r2b._files.limits import refuse_growth
 from r2b._files.table import did_you_mean, listed_names
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch, numbers_of
-from r2b.engines.decode import Decode
+from r2b.engines.batch import Batch, list_length_of, numbers_of
 from r2b.engines.files.counting import CodeCounter
 from r2b.engines.files.listing import Listing, key_values, list_files, local_path
 from r2b.engines.files.stored import (
@@ -30,10 +29,8 @@ from r2b.engines.files.stored import (
     rows_at_once,
     uneven_columns,
 )
-from r2b.engines.held import joined, list_length_of
-from r2b.engines.relabel import Relabel
-from r2b.engines.roles import ColumnRoles
-from r2b.engines.source import Source
+from r2b.engines.roles import ColumnRoles, Decode
+from r2b.engines.source import Relabel, Source, joined
 from r2b.engines.spool import ahead, spooled
 from r2b.engines.tally import Counter, Tally, added_up
 from r2b.errors import EmptyError, InputError, ParameterError

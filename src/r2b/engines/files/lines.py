@@ -16,7 +16,7 @@ from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.stored import Stored
 from r2b.engines.files.text import Chunk
-from r2b.engines.relabel import NewColumns
+from r2b.engines.source import NewColumns
 
 
 def header_of(file: Stored, new: Sequence[str], shape: Format) -> bytes:

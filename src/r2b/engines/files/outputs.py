@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.files.stored import Stored
-from r2b.engines.relabel import Relabel
+from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
 _HELD_BYTES = 1 << 28  # of a row group that is put together; a larger one is split

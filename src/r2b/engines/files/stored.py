@@ -17,7 +17,7 @@ from r2b._files.formats import Format
 from r2b._files.limits import refuse_growth
 from r2b.engines.batch import Batch, plain_type, same_values
 from r2b.engines.files.listing import Part, copied
-from r2b.engines.relabel import Relabel
+from r2b.engines.source import Relabel
 from r2b.errors import DamagedFileError, InputError
 
 PIECE_ROWS = 1 << 20

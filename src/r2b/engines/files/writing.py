@@ -19,8 +19,7 @@ from r2b.engines.files.listing import STANDARD
 from r2b.engines.files.outputs import ArrowOut, Out, ParquetOut, TextOut, fitted
 from r2b.engines.files.stored import ReadJob, Stored, rows_at_once
 from r2b.engines.files.text import TextStored
-from r2b.engines.held import joined
-from r2b.engines.relabel import Relabel
+from r2b.engines.source import Relabel, joined
 from r2b.engines.spool import ahead, refuse_little_room
 from r2b.errors import InputError, ParameterError
 
