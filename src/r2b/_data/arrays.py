@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Places = NDArray[np.intp]
+Whole = NDArray[np.int64]
 
 BLOCK_ROWS = 65_536
 _DENSE = 4  # times the number of values: the widest span that is ranked by a table rather than by sorting

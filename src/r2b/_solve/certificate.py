@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Member, MomentBound, Parity
+from r2b._data.arrays import Floats
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
@@ -79,8 +79,6 @@ class Problem:
         assert isinstance(self.rows, Rows), "these rows live elsewhere"
         return self.rows
 
-
-Floats = NDArray[np.float64]
 
 PROVEN = 1e-9  # largest relative gap, excess over epsilon and simplex violation that a solved run may show
 

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Bound, Member, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
-from r2b._data.arrays import cross
+from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
 from r2b._data.groups import WHAT, Groups, Layout
 from r2b._data.mixtures import Mixtures
 from r2b._data.values import json_value
 from r2b.errors import UnseenError
 
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[int, ...]
 
 
@@ -51,7 +48,7 @@ class Stratum:
     columns: Key = ()
     codes: Key = ()
 
-    def of(self, cells: Layout) -> NDArray[np.bool_]:
+    def of(self, cells: Layout) -> Flags:
         """Tell which cells belong to it."""
         if not self.columns:
             return np.ones(cells.n_groups, dtype=bool)
@@ -93,7 +90,7 @@ class Counting(ABC):
         """Give what the prices of the family's groups add up to for each cell."""
         return np.asarray(self.design(cells) @ prices)
 
-    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+    def counted(self, cells: Layout) -> Flags:
         """Tell which cells the family counts."""
         return self.stratum.of(cells)
 
@@ -128,11 +125,11 @@ class Crossings(Counting):
         # Looked up, not multiplied: groups can be as many as cells.
         return np.concatenate([prices, np.zeros((1, prices.shape[1]))])[self._places(cells)]
 
-    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+    def counted(self, cells: Layout) -> Flags:
         """Tell which cells are in a group."""
         return self._places(cells) >= 0
 
-    def _places(self, cells: Layout) -> NDArray[np.int64]:
+    def _places(self, cells: Layout) -> Whole:
         codes, keys = crossings_of(cells, self.columns)
         found = np.array([self.place.get(key, -2) for key in keys], dtype=np.int64)
         places = np.where(self.stratum.of(cells), found[codes], -1)
@@ -147,7 +144,7 @@ class Crossings(Counting):
         return {"kind": "crossings", "columns": list(self.columns), "place": place, "n_groups": self.n_groups, **self.stratum.to_json()}
 
 
-def _refuse_unseen(cells: Layout, unseen: NDArray[np.bool_]) -> None:
+def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
     assert isinstance(cells, Groups)  # only new rows can be of a crossing that was not fitted
     here = np.flatnonzero(unseen & (cells.counts > 0))
     rows = [(cells.first_row(int(cell)), int(cell)) for cell in here]
@@ -211,7 +208,7 @@ class Moments(Counting):
         counted[known] = self.basis.evaluate(np.asarray(vocabulary.values, np.float64)[codes[known]])
         return counted
 
-    def counted(self, cells: Layout) -> NDArray[np.bool_]:
+    def counted(self, cells: Layout) -> Flags:
         """Tell which cells are in the stratum and have a value."""
         return self.stratum.of(cells) & (cells.table[:, self.column] < len(cells.vocabularies[self.column].values))
 

@@ -8,10 +8,11 @@ from numbers import Integral
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from r2b._constraints.parity import Bound, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
 from r2b._constraints.parity.bounds import Epsilon, epsilon_per_class, labelled, numbers_per_class
+from r2b._data.arrays import Floats, Places
 from r2b._data.groups import Groups
 from r2b.errors import ParameterError
 
@@ -215,8 +216,6 @@ def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, 
         )
 
 
-Floats = NDArray[np.float64]
-
 LARGEST: dict[BoundName, float] = {"range": 1.0, "to_overall": 1.0, "ratio": 1.0, "target": 2.0}
 """What the measure that each bound limits cannot exceed: differences of shares, and twice a distance between two."""
 
@@ -275,7 +274,7 @@ def moment_bound_of(family: Family, n_classes: int, names: Sequence[object]) -> 
     return MomentBound(epsilon_per_class(family.epsilon, n_classes, names, largest=1.0), np.zeros(n_classes))
 
 
-def _class_name(names: Sequence[object], places: NDArray[np.intp]) -> object:
+def _class_name(names: Sequence[object], places: Places) -> object:
     return names[places[0]] if len(names) else int(places[0])
 
 

@@ -6,19 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum, crossings_of
 from r2b._constraints.families.request import Family, Request, bound_of, families_of, moment_bound_of, refuse_contradiction
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
+from r2b._data.arrays import Array, Floats
 from r2b._data.basis import fit_basis
 from r2b._data.groups import Groups
 from r2b._data.merge import Rows
 from r2b._data.mixtures import Mixtures
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 OTHER = "other"
 

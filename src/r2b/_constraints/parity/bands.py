@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity.bounds import Bound, Epsilon, Projected, Sides, epsilon_per_class
-
-Floats = NDArray[np.float64]
+from r2b._data.arrays import Floats, Places
 
 _ZERO = 1e-11  # prices below this, which are units of labels, are none
 _SAME = 1e-12  # slopes are sums of eps / 2
@@ -153,7 +151,7 @@ def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
     return _within_piece(kinks, (balance > 0).sum(axis=0))
 
 
-def _within_piece(kinks: Floats, closing: NDArray[np.intp]) -> Floats:
+def _within_piece(kinks: Floats, closing: Places) -> Floats:
     """Give the middle of the piece of each class that ends at this one of its sorted kinks."""
     closing, columns = np.clip(closing, 1, len(kinks) - 1), np.arange(kinks.shape[1])
     return np.asarray(0.5 * (kinks[closing - 1, columns] + kinks[closing, columns]))

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from r2b._data.arrays import Flags, Floats
 from r2b._data.values import type_word
 from r2b.errors import ParameterError
 
-Floats = NDArray[np.float64]
 Epsilon = float | ArrayLike | Mapping[Any, float]
 
 _ROUNDING = 1e-9  # a difference of 1 that was computed may come out a little above it
@@ -164,7 +164,7 @@ class Projected:
     """
 
     means: Floats
-    clipped: NDArray[np.bool_]
+    clipped: Flags
     slope: Floats
 
 

@@ -12,17 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
 from r2b._constraints.parity.bounds import Bound, MomentBound, Projected, TargetBound
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.intp]
-Array = np.ndarray[Any, np.dtype[Any]]
+from r2b._data.arrays import Array, Floats, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +110,7 @@ class Parity:
         return float((pairs / self.share).max())
 
     @cached_property
-    def components(self) -> list[NDArray[np.intp]]:
+    def components(self) -> list[Places]:
         """Groups that constrain each other through shared cells or a shared family, as lists of group numbers."""
         label = np.arange(self.n_groups)
         for member in self.members:
@@ -258,8 +253,8 @@ class Slim:
     """
 
     parity: Parity
-    places: Whole
-    carriers: list[tuple[slice, Whole]]
+    places: Places
+    carriers: list[tuple[slice, Places]]
     size: int
 
     def whole(self, prices: Floats) -> Floats:
@@ -316,7 +311,7 @@ def without_implied(parity: Parity) -> Slim:
     return Slim(slim, places, carriers, parity.n_groups)
 
 
-def _implied(parity: Parity, member: Member, other: Member) -> Whole | None:
+def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
     """Where the bound of another family implies this one, tell of every group of the constraint which of this family it is part of."""
     if not _tighter(other.bound, member.bound):
         return None

@@ -11,17 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Array, Floats
 from r2b._solve.oracle import plain
-from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection
+from r2b._solve.oracle.protocol import Evaluation, Inspection
 from r2b.errors import MissingExtraError
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Sums = list[NDArray[Any]]
+Sums = list[Array]
 KernelChoice = Literal["auto", "numpy", "compiled"]
 
 _PAYS = 1 << 20  # entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve

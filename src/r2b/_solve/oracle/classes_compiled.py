@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.compute import compiled
 from r2b._solve.oracle.classes_plain import BALANCED, BESIDE, NARROW, PROBES
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @compiled

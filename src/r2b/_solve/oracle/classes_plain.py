@@ -20,11 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
-Places = NDArray[np.intp]
+from r2b._data.arrays import Floats, Places, Whole
 
 _MOST = 100  # halvings; what is done by then is done
 _HALVE_FROM = 50

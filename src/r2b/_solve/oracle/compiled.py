@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.compute import compiled, compiled_kernel
 from r2b._solve.oracle.kernel_loops import vector_loops
 from r2b._solve.oracle.kernel_vectors import WIDTH
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _TILE = 2_048  # entries: with their prices and sums they fit the first-level cache
 _FEW = 24  # classes up to which eight rows are turned and settled at a time

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
+from r2b._data.arrays import Array, Floats, Places
 from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import plain
 from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
 from r2b._solve.oracle.memory import label_blocks
-from r2b._solve.oracle.protocol import Evaluation, Floats, GroupOracle, Inspection, Samples
+from r2b._solve.oracle.protocol import Evaluation, GroupOracle, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Components = list[NDArray[np.intp]]
+Components = list[Places]
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
@@ -95,7 +93,7 @@ class DesignOracle(GroupOracle):
         in_place = len(cells) == len(parity.matrix) and bool((cells[1:] > cells[:-1]).all())
         return cls(rows, parity.matrix if in_place else parity.matrix[cells], parity.share, kernel, threads, truth)
 
-    def among(self, groups: NDArray[np.intp]) -> DesignOracle:
+    def among(self, groups: Places) -> DesignOracle:
         """Give the oracle of some of the groups alone, in this order."""
         if np.array_equal(groups, np.arange(len(self.share))):
             return self

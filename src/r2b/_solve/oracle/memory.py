@@ -9,19 +9,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, plain
 from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
-from r2b._solve.oracle.protocol import Evaluation, Floats, Inspection, Samples
+from r2b._solve.oracle.protocol import Evaluation, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
@@ -42,7 +39,7 @@ class MemoryBlocks:
     threads: int
 
     @classmethod
-    def of(cls, rows: Rows, truth: NDArray[Any] | None, threads: int) -> MemoryBlocks:
+    def of(cls, rows: Rows, truth: Array | None, threads: int) -> MemoryBlocks:
         """Cut rows into lanes."""
         # Each lane may return a table of curvature; all of them together should not outgrow the rows.
         tables = max(2, rows.labels.size // (rows.n_groups * rows.n_classes**2))
@@ -80,7 +77,7 @@ class MemoryOracle(BlockOracle):
 
     blocks: MemoryBlocks
 
-    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: NDArray[Any] | None = None) -> None:
+    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None) -> None:
         self.rows = rows
         self.truth = truth
         self.kernel = choose_kernel(kernel, rows.labels.size)
@@ -109,8 +106,6 @@ class MemoryOracle(BlockOracle):
         # With a truth of their own the means of labels are those of others.
         return Samples(small, large, self.label_means() - small.label_means() if self.truth is None else None)
 
-
-Whole = NDArray[np.int64]
 
 MANY_ENTRIES = 1 << 17  # of merged rows, from where on their structure saves more than loading its kernels costs
 _WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
@@ -310,7 +305,7 @@ def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Ar
 
 
 def oracle_of(
-    rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: NDArray[Any] | None = None
+    rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None
 ) -> MemoryOracle | ClassOracle:
     """Choose the oracle for rows in memory: many classes go by their structure."""
     if rows.classes is not None and rows.entries >= MANY_ENTRIES:

@@ -7,14 +7,11 @@ in cache and the label matrix is never copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Array, Floats, Places
 from r2b._data.compute import parts_of
-
-Floats = NDArray[np.float64]
 
 
 def thresholds(rows: Floats) -> Floats:
@@ -52,8 +49,6 @@ def project(rows: Floats) -> Floats:
     out: Floats = rows - thresholds(rows)[:, None]
     return np.maximum(out, 0.0, out=out)
 
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_ENTRIES = 65_536
 _FACTORS = 1 << 19  # entries of the rows' factors of the curvature that are multiplied together
@@ -108,7 +103,7 @@ def _add_by_group(sums: Floats, groups: Array, rows: Floats) -> None:
     sums[groups[first]] += np.add.reduceat(rows, first, axis=0)
 
 
-def _runs(groups: Array) -> tuple[NDArray[np.intp] | None, NDArray[np.intp]]:
+def _runs(groups: Array) -> tuple[Places | None, Places]:
     """Give the order that puts rows of a group beside each other, None where they are, and the first place of each group in it."""
     order = None
     if (groups[1:] < groups[:-1]).any():

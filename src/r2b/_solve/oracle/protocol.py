@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
-
-Floats = NDArray[np.float64]
+from r2b._data.arrays import Floats, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,7 @@ class GroupOracle(ABC):
         """Recompute the evidence, as :meth:`Oracle.inspect`, at these prices of groups."""
 
     @abstractmethod
-    def curvature(self, prices: Floats, lam: float, components: list[NDArray[np.intp]]) -> list[Floats]:
+    def curvature(self, prices: Floats, lam: float, components: list[Places]) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` over the rows for the groups of each component, b_i how row i counts, H_i its curvature.
 
         Returns

@@ -6,10 +6,9 @@ Never used for anything that is returned: the last stage of every solve and the 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Floats, Whole
 from r2b._data.merge import Rows
-from r2b._solve.oracle.protocol import Floats
 
 _SEED = 0x7217
 
@@ -25,7 +24,7 @@ def sample_sizes(n_rows: int, enough: int) -> tuple[int, int]:
     return small, large
 
 
-def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None) -> NDArray[np.int64]:
+def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None) -> Whole:
     """Pick one row from each stretch of the table, anywhere in it: as cheap as every n-th row, and blind to any period.
 
     Without random numbers handed in they come from a fixed seed: the same rows give the same sample.

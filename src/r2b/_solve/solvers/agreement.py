@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
+from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of
 from r2b.errors import require
-
-Floats = NDArray[np.float64]
 
 # What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}

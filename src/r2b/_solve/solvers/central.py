@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Floats
 from r2b._data.compute import in_order
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.newton import groups_in_parts
 
-Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 
 _FEW = 1 << 14  # entries up to which one call for all cells is faster than one for each

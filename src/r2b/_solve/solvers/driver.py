@@ -9,14 +9,11 @@ from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
+from r2b._data.arrays import Floats
 from r2b._solve.certificate import Certificate
-
-Floats = NDArray[np.float64]
-
 
 TOLERANCE = 1e-10  # residual that is asked for unless another is
 

@@ -12,14 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowSystem, System, longest
 from r2b._solve.solvers.systems import Conditions, SystemLayout, fold, layout_of, system_of
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 # Families that imply each other leave prices a choice. Basis functions that nearly do leave curvature hardly larger than this.
 _SHARED_DAMPING = 1e-11

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowGaps, RowPoint, RowSystem, System, longest
 from r2b._solve.solvers.newton import LevelSystem, products
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
+from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import in_order, parts_of
 from r2b._solve.oracle.protocol import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
-
-Floats = NDArray[np.float64]
 
 _REFINEMENTS = 2
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
@@ -65,9 +63,7 @@ class LevelSystem:
     corner : ndarray of shape (n_classes,), optional
     """
 
-    def __init__(
-        self, blocks: Floats, free: NDArray[np.bool_], weight: Floats, slope: Floats | None = None, corner: Floats | None = None
-    ) -> None:
+    def __init__(self, blocks: Floats, free: Flags, weight: Floats, slope: Floats | None = None, corner: Floats | None = None) -> None:
         self.all_free = bool(free.all())
         if not self.all_free:
             blocks *= free[:, :, None]
@@ -160,9 +156,7 @@ def direction(parity: Parity, curvature: Curvature, target: Projected, gap: Floa
     return step
 
 
-def level_step(
-    curvature: Floats, clipped: NDArray[np.bool_], gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float
-) -> Floats:
+def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
     """Give the step of groups that are cells: entries inside the band go to price 0, those on it share one level per class."""
     held = np.where(clipped, 0.0, -prices)
     blocks = curvature.copy()
@@ -198,7 +192,7 @@ def _across_face(block: Floats, normals: list[Floats], share: Floats, gap: Float
     return np.asarray(step / root)
 
 
-def _normals(parity: Parity, groups: NDArray[np.intp], target: Projected) -> list[Floats]:
+def _normals(parity: Parity, groups: Places, target: Projected) -> list[Floats]:
     """For each class an orthonormal basis of the directions of some groups that leave the face, as columns."""
     n_classes = target.means.shape[1]
     parts: list[list[Floats]] = [[] for _ in range(n_classes)]

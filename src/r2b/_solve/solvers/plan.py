@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Floats
 from r2b._data.compute import one_blas_thread, refuse_beyond_memory
 from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
@@ -24,8 +24,6 @@ from r2b._solve.solvers.interior import Interior, SmallInterior
 from r2b._solve.solvers.newton import Newton, NewtonState
 from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
-
-Floats = NDArray[np.float64]
 
 _PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule

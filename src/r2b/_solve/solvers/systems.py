@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Level
+from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.oracle.plain import Folded
 from r2b._solve.oracle.protocol import folded_cells
 from r2b._solve.solvers.central import RowSide
 from r2b._solve.solvers.newton import LevelSystem
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 _FEW_ROWS = 4  # rows per cell below which cells save no work
 
@@ -40,7 +37,7 @@ class Component:
         They share no cell and are joined by levels to find, if at all: what rows leave is one block per group.
     """
 
-    groups: NDArray[np.intp]
+    groups: Places
     disjoint: bool
 
 
@@ -72,10 +69,10 @@ class SystemLayout:
     bound: Flags
     equal: Flags
     band: Flags
-    family: NDArray[np.intp]
+    family: Places
     leveled: Flags
     averaged: Flags
-    first: NDArray[np.intp]
+    first: Places
     share: Floats
     total: Floats
     components: list[Component]
@@ -115,7 +112,7 @@ def layout_of(parity: Parity) -> SystemLayout:
     return SystemLayout(*by_entry, *[family, leveled, averaged, first, share, np.add.reduceat(share, first), components])
 
 
-def _components(parity: Parity, family: NDArray[np.intp], levels: list[Level]) -> list[Component]:
+def _components(parity: Parity, family: Places, levels: list[Level]) -> list[Component]:
     """Unlike those of the constraint, these part groups that share a family but neither a cell nor a level."""
     touching = (parity.matrix != 0).astype(np.float64)
     shared = touching.T @ touching > 0
@@ -201,7 +198,7 @@ def system_of(layout: SystemLayout, component: Component, block: Floats, conditi
 class _Disjoint:
     """Groups that share no cells: one factorisation per group, and one for the levels."""
 
-    def __init__(self, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
+    def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
         self.family, share = int(layout.family[groups[0]]), layout.share[groups, 0]
         blocks = block / share[:, None, None]
         np.einsum("gkk->gk", blocks)[:] += held.softness[groups] + held.damping
@@ -218,7 +215,7 @@ class _Disjoint:
 class _Dense:
     """Groups that touch each other."""
 
-    def __init__(self, layout: SystemLayout, groups: NDArray[np.intp], block: Floats, held: Conditions) -> None:
+    def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
         family, free = layout.family[groups], held.free[groups]
         self.root = np.sqrt(layout.share[groups])
         matrix = _centred(block, layout, groups)
@@ -246,7 +243,7 @@ class _Dense:
         return d.reshape(right.shape) / self.root, c
 
 
-def _centred(block: Floats, layout: SystemLayout, groups: NDArray[np.intp]) -> Floats:
+def _centred(block: Floats, layout: SystemLayout, groups: Places) -> Floats:
     """Give the curvature of a component by its entries' prices, in units where every share is 1."""
     root = np.sqrt(layout.share[groups, 0])
     matrix: Floats = block / root[:, None, None, None] / root[None, None, :, None]

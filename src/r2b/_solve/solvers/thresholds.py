@@ -12,14 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import Parity
+from r2b._data.arrays import Flags, Floats
 from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.solvers.driver import State
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 _GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
 _GAIN = 0.9  # a step must leave less than this part of the slope along it
