@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+import r2b
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.oracle import MemoryOracle
+from r2b.engines.torch import debias
 from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, LabelBatches
 from r2b.engines.torch.rows import DeviceRows
 
@@ -47,6 +50,40 @@ def disagreement(host: MemoryOracle, device: DeviceOracle, prices: Array, lam: f
         seen, there = (vars(oracle.inspect(prices, lam, unchanged=unchanged)) for oracle in (host, device))
         found |= {f"{name}, {unchanged=}": _apart(seen[name], there[name]) for name in seen}
     return found
+
+
+KEYS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "none": lambda cells: None,
+    "array": lambda cells: 7 * np.arange(len(cells))[::-1],
+    "tensor": lambda cells: 7 * torch.arange(len(cells), device=cells.device).flip(0),
+    "two tensors": lambda cells: [cells, torch.arange(len(cells), device=cells.device)],
+    "text": lambda cells: [f"row {number}" for number in range(len(cells))],
+}
+
+
+def whole_labels_differ(kind: str, weighted: bool, form: str, key: str, device: str, batch_rows: int | None = None) -> list[str]:
+    """Say where labels of one class per row differ from those of the same rows in memory, and of the host's own solve."""
+    soft, groups = soft_rows(700, 4, 3, dtype="float32" if kind == "float32" else "float64")
+    y = np.random.default_rng(3).integers(0, 4, 700) % (2 + groups) if kind == "classes" else soft
+    weight = np.random.default_rng(1).random(700) + 0.1 if weighted else None
+    host = r2b.debias(y, sensitive_features=groups, sample_weight=weight, epsilon=0.02)
+    there = torch.from_numpy(y) if batch_rows else torch.from_numpy(y).to(device)
+    cells, own = torch.from_numpy(groups).to(device), None if weight is None else torch.from_numpy(weight).to(device)
+    fair = debias(there, sensitive_features=cells, sample_weight=own, epsilon=0.02, device=device, batch_rows=batch_rows)
+    found, named = [], KEYS[key](cells)
+    for seed in (0, 7):
+        given, expected = getattr(fair, form)(seed, key=named), getattr(fair.in_memory(), form)(seed, key=_host(named))
+        if given.device != cells.device or given.dtype != torch.from_numpy(expected).dtype:
+            found.append(f"{given.dtype} on {given.device}")
+        found += [] if np.array_equal(given.cpu().numpy(), expected) else [f"in memory, {seed=}"]
+        found += [] if np.array_equal(expected, getattr(host, form)(seed, key=_host(named))) else [f"host, {seed=}"]
+    return found
+
+
+def _host(key: Any) -> Any:
+    if isinstance(key, list):
+        return [_host(each) for each in key]
+    return key.cpu().numpy() if isinstance(key, torch.Tensor) else key
 
 
 def _apart(one: Any, other: Any) -> float:

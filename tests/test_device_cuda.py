@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from device_rows import disagreement, soft_rows, two_oracles  # noqa: E402
+from device_rows import KEYS, disagreement, soft_rows, two_oracles, whole_labels_differ  # noqa: E402
 
 import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
@@ -90,6 +90,15 @@ def test_outputs_stay_on_the_card() -> None:
     assert all(each.is_cuda for each in given)
     classes = r2b.engines.torch.debias(fair.round(0), sensitive_features=torch.from_numpy(groups).cuda(), epsilon=0.0)
     assert classes.soft_labels.is_cuda
+
+
+@on_cuda
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("form", ["round", "sample"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("kind", ["classes", "float64", "float32"])
+def test_whole_labels_on_the_card_are_those_in_memory_bit_for_bit(kind: str, weighted: bool, form: str, key: str) -> None:
+    assert whole_labels_differ(kind, weighted, form, key, "cuda:0") == []
 
 
 @on_cuda

@@ -9,6 +9,7 @@ the same place, so the result does not depend on which is first.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -45,19 +46,38 @@ def _settle(v, level, lam, most):
 
 
 @triton.jit
-def _places(first, stop, order, BN: tl.constexpr, ORDERED: tl.constexpr):
-    place = first + tl.arange(0, BN)
-    there = place < stop
-    row = tl.load(order + place, mask=there, other=0).to(tl.int64) if ORDERED else place
-    return place, there, row
+def _lane(lanes, n_lanes, n_classes, BL: tl.constexpr):
+    """Give the number of a lane, where it starts and stops, and the columns of its rows."""
+    lane = tl.program_id(0)
+    col = tl.arange(0, BL)
+    return lane.to(tl.int64), tl.load(lanes + lane), tl.load(lanes + n_lanes + lane), col, col < n_classes
 
 
 @triton.jit
-def _threshold(v, levels, place, there, lam, most):
-    level = tl.load(levels + place, mask=there, other=0.0)
-    level = _settle(v, level, lam, most)
+def _prices(lane, lanes, n_lanes, prices, col, inside, n_classes):
+    """Give lam and the prices of the cell of a lane."""
+    cell = tl.load(lanes + 2 * n_lanes + lane)
+    return tl.load(prices), tl.load(prices + 1 + cell * n_classes + col, mask=inside, other=0.0)
+
+
+@triton.jit
+def _tile(y, stride, order, first, stop, col, inside, BN: tl.constexpr, ORDERED: tl.constexpr):
+    """Give the places of some rows in the order, which of them are there, the rows, which entries are there, and their labels."""
+    place = first + tl.arange(0, BN)
+    there = place < stop
+    row = tl.load(order + place, mask=there, other=0).to(tl.int64) if ORDERED else place
+    both = there[:, None] & inside[None, :]
+    truth = tl.load(y + row[:, None] * stride + col[None, :], mask=both, other=0.0).to(tl.float64)
+    return place, there, row, both, truth
+
+
+@triton.jit
+def _above(truth, nu, inside, levels, place, there, lam, most):
+    """Give what the rows of a tile have above their thresholds, and the thresholds, from those of the last pass."""
+    v = tl.where(inside[None, :], truth - nu[None, :], float("-inf"))
+    level = _settle(v, tl.load(levels + place, mask=there, other=0.0), lam, most)
     tl.store(levels + place, level, mask=there)
-    return level
+    return tl.where(v > level[:, None], v - level[:, None], 0.0), level
 
 
 @triton.jit
@@ -67,47 +87,35 @@ def _weights(weight, row, there, WEIGHTED: tl.constexpr):
 
 @triton.jit(do_not_specialize=["n_lanes"])
 def _walk(
-    y, stride, order, lanes, n_lanes, weight, prices, levels, slots, n_classes,
-    BN: tl.constexpr, BL: tl.constexpr, AXIS: tl.constexpr, WIDTH: tl.constexpr,
-    ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
+    y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, AXIS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    lane = tl.program_id(0)
-    start, stop, cell = tl.load(lanes + lane), tl.load(lanes + n_lanes + lane), tl.load(lanes + 2 * n_lanes + lane)
-    col = tl.arange(0, BL)
-    inside = col < n_classes
-    lam = tl.load(prices)
-    nu = tl.load(prices + 1 + cell * n_classes + col, mask=inside, other=0.0)
+    lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
+    lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     sums = tl.zeros((BL,), tl.float64)
     squares = tl.zeros((WIDTH,), tl.float64)
     value = tl.zeros((BN,), tl.float64)
     for first in range(start, stop, BN):
-        place, there, row = _places(first, stop, order, BN, ORDERED)
-        tile = tl.load(y + row[:, None] * stride + col[None, :], mask=there[:, None] & inside[None, :], other=0.0)
-        v = tl.where(inside[None, :], tile.to(tl.float64) - nu[None, :], float("-inf"))
-        level = _threshold(v, levels, place, there, lam, n_classes + 8)
-        above = tl.where(v > level[:, None], v - level[:, None], 0.0)
+        place, there, row, _, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
+        above, level = _above(truth, nu, inside, levels, place, there, lam, n_classes + 8)
         own = _weights(weight, row, there, WEIGHTED)
         sums += tl.sum(above * own[:, None], axis=0)
         # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level.
         squares += tl.sum(above * above * own[:, None], axis=AXIS)
         value += own * level
-    wide = n_classes + 1
-    tl.store(slots + lane.to(tl.int64) * wide + col, sums / lam, mask=inside)
-    tl.store(slots + lane.to(tl.int64) * wide + n_classes, -tl.sum(value, axis=0) - 0.5 * tl.sum(squares, axis=0) / lam)
+    at = slots + lane * (n_classes + 1)
+    tl.store(at + col, sums / lam, mask=inside)
+    tl.store(at + n_classes, -tl.sum(value, axis=0) - 0.5 * tl.sum(squares, axis=0) / lam)
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
 def _inspect(
-    y, stride, order, lanes, n_lanes, weight, prices, levels, slots, worst, n_classes,
-    BN: tl.constexpr, BL: tl.constexpr, AXIS: tl.constexpr, WIDTH: tl.constexpr,
-    ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, UNCHANGED: tl.constexpr,
+    y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots, worst,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, AXIS: tl.constexpr, WIDTH: tl.constexpr,
+    UNCHANGED: tl.constexpr,
 ):  # fmt: skip
-    lane = tl.program_id(0)
-    start, stop, cell = tl.load(lanes + lane), tl.load(lanes + n_lanes + lane), tl.load(lanes + 2 * n_lanes + lane)
-    col = tl.arange(0, BL)
-    inside = col < n_classes
-    lam = tl.load(prices)
-    nu = tl.load(prices + 1 + cell * n_classes + col, mask=inside, other=0.0)
+    lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
+    lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     inverse = 1.0 / lam
     sums = tl.zeros((BL,), tl.float64)
     least = tl.zeros((BN,), tl.float64)
@@ -119,15 +127,12 @@ def _inspect(
     lowest = tl.zeros((WIDTH,), tl.float64)
     off = tl.zeros((BN,), tl.float64)
     for first in range(start, stop, BN):
-        place, there, row = _places(first, stop, order, BN, ORDERED)
-        both = there[:, None] & inside[None, :]
-        truth = tl.load(y + row[:, None] * stride + col[None, :], mask=both, other=0.0).to(tl.float64)
+        place, there, row, _, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
         if UNCHANGED:
             x = truth
         else:
-            v = tl.where(inside[None, :], truth - nu[None, :], float("-inf"))
-            level = _threshold(v, levels, place, there, lam, n_classes + 8)
-            x = tl.where(v > level[:, None], v - level[:, None], 0.0) * inverse
+            above, _ = _above(truth, nu, inside, levels, place, there, lam, n_classes + 8)
+            x = above * inverse
         own = _weights(weight, row, there, WEIGHTED)
         gradient = lam * x - truth + nu[None, :]
         least += own * tl.min(tl.where(inside[None, :], gradient, float("inf")), axis=1)
@@ -141,7 +146,7 @@ def _inspect(
         apart = x - truth
         distance += tl.sum(apart * apart * own[:, None], axis=AXIS)
         moved += tl.sum(tl.abs(apart) * own[:, None], axis=AXIS)
-    at = slots + lane.to(tl.int64) * (n_classes + 5)
+    at = slots + lane * (n_classes + 5)
     tl.store(at + col, sums, mask=inside)
     tl.store(at + n_classes, tl.sum(paid, axis=0) - tl.sum(least, axis=0))
     tl.store(at + n_classes + 1, tl.sum(norm, axis=0))
@@ -153,160 +158,106 @@ def _inspect(
 
 @triton.jit(do_not_specialize=["n_lanes"])
 def _add(
-    y, stride, order, lanes, n_lanes, weight, slots, worst, n_classes,
+    y, stride, order, lanes, n_lanes, weight, n_classes, slots, worst,
     BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    lane = tl.program_id(0)
-    start, stop = tl.load(lanes + lane), tl.load(lanes + n_lanes + lane)
-    col = tl.arange(0, BL)
-    inside = col < n_classes
+    lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     sums = tl.zeros((BL,), tl.float64)
     least = tl.zeros((BN,), tl.float64)
     off = tl.zeros((BN,), tl.float64)
     for first in range(start, stop, BN):
-        _, there, row = _places(first, stop, order, BN, ORDERED)
-        both = there[:, None] & inside[None, :]
-        tile = tl.load(y + row[:, None] * stride + col[None, :], mask=both, other=0.0).to(tl.float64)
+        _, there, row, _, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
         own = _weights(weight, row, there, WEIGHTED)
-        total = tl.abs(tl.sum(tile, axis=1) - 1.0)
+        total = tl.abs(tl.sum(truth, axis=1) - 1.0)
         # NaN passes no comparison, so it is asked for what is right and infinity stands for the rest.
         off = tl.maximum(off, tl.where(there, tl.where(total < 1.0e300, total, float("inf")), 0.0))
-        least = tl.minimum(least, tl.min(tile, axis=1))
-        sums += tl.sum(tile * own[:, None], axis=0)
-    tl.store(slots + lane.to(tl.int64) * n_classes + col, sums, mask=inside)
+        least = tl.minimum(least, tl.min(truth, axis=1))
+        sums += tl.sum(truth * own[:, None], axis=0)
+    tl.store(slots + lane * n_classes + col, sums, mask=inside)
     tl.store(worst + lane, tl.min(least, axis=0))
     tl.store(worst + n_lanes + lane, tl.max(off, axis=0))
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
 def _answer(
-    y, stride, order, lanes, n_lanes, prices, levels, out, n_classes,
-    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr,
+    y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, out,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    lane = tl.program_id(0)
-    start, stop, cell = tl.load(lanes + lane), tl.load(lanes + n_lanes + lane), tl.load(lanes + 2 * n_lanes + lane)
-    col = tl.arange(0, BL)
-    inside = col < n_classes
-    lam = tl.load(prices)
-    nu = tl.load(prices + 1 + cell * n_classes + col, mask=inside, other=0.0)
+    lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
+    lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     inverse = 1.0 / lam
     for first in range(start, stop, BN):
-        place, there, row = _places(first, stop, order, BN, ORDERED)
-        both = there[:, None] & inside[None, :]
-        tile = tl.load(y + row[:, None] * stride + col[None, :], mask=both, other=0.0)
-        v = tl.where(inside[None, :], tile.to(tl.float64) - nu[None, :], float("-inf"))
-        level = _threshold(v, levels, place, there, lam, n_classes + 8)
-        x = tl.where(v > level[:, None], v - level[:, None], 0.0) * inverse
+        place, there, row, both, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
+        above, _ = _above(truth, nu, inside, levels, place, there, lam, n_classes + 8)
+        x = above * inverse
         tl.store(out + row[:, None] * n_classes + col[None, :], x.to(out.dtype.element_ty), mask=both)
 
 
 @triton.jit(do_not_specialize=["n_lanes", "begin"])
 def _support(
-    y, stride, order, begin, lanes, n_lanes, weight, prices, levels, out, n_classes,
+    y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, out, begin,
     BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    lane = tl.program_id(0)
-    start, stop, cell = tl.load(lanes + lane), tl.load(lanes + n_lanes + lane), tl.load(lanes + 2 * n_lanes + lane)
-    col = tl.arange(0, BL)
-    inside = col < n_classes
-    lam = tl.load(prices)
-    nu = tl.load(prices + 1 + cell * n_classes + col, mask=inside, other=0.0)
+    lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
+    lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     for first in range(start, stop, BN):
-        place, there, row = _places(first, stop, order, BN, ORDERED)
-        both = there[:, None] & inside[None, :]
-        tile = tl.load(y + row[:, None] * stride + col[None, :], mask=both, other=0.0)
-        v = tl.where(inside[None, :], tile.to(tl.float64) - nu[None, :], float("-inf"))
-        level = _threshold(v, levels, place, there, lam, n_classes + 8)
-        kept = v > level[:, None]
+        place, there, row, both, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
+        above, _ = _above(truth, nu, inside, levels, place, there, lam, n_classes + 8)
+        kept = above > 0
         own = _weights(weight, row, there, WEIGHTED)
         root = tl.sqrt(own / tl.maximum(tl.sum(kept.to(tl.int32), axis=1), 1).to(tl.float64))
         scaled = tl.where(kept, root[:, None], 0.0)
         tl.store(out + (place - begin)[:, None] * n_classes + col[None, :], scaled.to(out.dtype.element_ty), mask=both)
 
 
-def _shape(y: Tensor) -> dict[str, int]:
+def _launch(kernel: Any, y: Tensor, rows: DeviceRows, *rest: Any, lanes: Tensor | None = None, gather: bool = False, **flags: bool) -> None:
+    """Start a program per lane.
+
+    With ``gather`` a tile is added up by column, which needs no exchange between threads, where so many sums find room in them.
+    """
+    lanes = rows.lanes.table if lanes is None else lanes
     wide = max(2, triton.next_power_of_2(y.shape[1]))
-    return {"BN": max(1, _TILE // wide), "BL": wide, "num_warps": max(1, wide // 1024)}
-
-
-def _gathering(y: Tensor) -> dict[str, int]:
-    """Say how a tile is added up: by column, which needs no exchange between threads, where so many sums find room in them."""
-    shape = _shape(y)
-    narrow = shape["BL"] <= _NARROW
-    return {"AXIS": 0 if narrow else 1, "WIDTH": shape["BL"] if narrow else shape["BN"]}
-
-
-def _common(y: Tensor, rows: DeviceRows) -> tuple[Any, ...]:
+    height = max(1, _TILE // wide)
+    sizes: dict[str, Any] = {"BN": height, "BL": wide, "num_warps": max(1, wide // 1024)}
+    if gather:
+        sizes |= {"AXIS": 0, "WIDTH": wide} if wide <= _NARROW else {"AXIS": 1, "WIDTH": height}
     order = rows.cells if rows.order is None else rows.order
-    return y, y.stride(0), order
-
-
-def _flags(rows: DeviceRows) -> dict[str, bool]:
-    return {"ORDERED": rows.order is not None, "WEIGHTED": rows.weight is not None}
-
-
-def _weight(rows: DeviceRows) -> Tensor:
-    return rows.levels if rows.weight is None else rows.weight
+    weight = rows.levels if rows.weight is None else rows.weight
+    flags |= {"ORDERED": rows.order is not None, "WEIGHTED": rows.weight is not None}
+    # Triton launches on the current device, which need not be the one that holds the rows.
+    with torch.cuda.device(y.device) if y.is_cuda else nullcontext():
+        kernel[(lanes.shape[1],)](y, y.stride(0), order, lanes, lanes.shape[1], weight, y.shape[1], *rest, **sizes, **flags)
 
 
 def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
     """Give sums of the responses by cell, and their values in the last column; ``prices`` is lam and the prices in one line."""
-    n_classes, lanes = y.shape[1], rows.lanes
-    slots = torch.empty(len(lanes), n_classes + 1, dtype=torch.float64, device=y.device)
-    with _on(y):
-        _walk[(len(lanes),)](
-            *_common(y, rows), lanes.table, len(lanes), _weight(rows), prices, rows.levels, slots, n_classes,
-            **_shape(y), **_gathering(y), **_flags(rows),
-        )  # fmt: skip
-    return lanes.by_cell(slots)
+    slots = torch.empty(len(rows.lanes), y.shape[1] + 1, dtype=torch.float64, device=y.device)
+    _launch(_walk, y, rows, prices, rows.levels, slots, gather=True)
+    return rows.lanes.by_cell(slots)
 
 
 def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that go out by cell, then slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2; and the worst row."""
-    n_classes, lanes = y.shape[1], rows.lanes
-    slots = torch.empty(len(lanes), n_classes + 5, dtype=torch.float64, device=y.device)
-    worst = torch.empty(len(lanes), dtype=torch.float64, device=y.device)
-    with _on(y):
-        _inspect[(len(lanes),)](
-            *_common(y, rows), lanes.table, len(lanes), _weight(rows), prices, rows.levels, slots, worst, n_classes,
-            **_shape(y), **_gathering(y), **_flags(rows), UNCHANGED=unchanged,
-        )  # fmt: skip
-    return lanes.by_cell(slots), worst.max()
+    slots = torch.empty(len(rows.lanes), y.shape[1] + 5, dtype=torch.float64, device=y.device)
+    worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
+    _launch(_inspect, y, rows, prices, rows.levels, slots, worst, gather=True, UNCHANGED=unchanged)
+    return rows.lanes.by_cell(slots), worst.max()
 
 
 def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that came in by cell; and the least entry and how far the worst row sum is from 1."""
-    n_classes, lanes = y.shape[1], rows.lanes
-    slots = torch.empty(len(lanes), n_classes, dtype=torch.float64, device=y.device)
-    worst = torch.empty(2, len(lanes), dtype=torch.float64, device=y.device)
-    with _on(y):
-        _add[(len(lanes),)](*_common(y, rows), lanes.table, len(lanes), _weight(rows), slots, worst, n_classes, **_shape(y), **_flags(rows))
-    return lanes.by_cell(slots), torch.stack([worst[0].min(), worst[1].max()])
+    slots = torch.empty(len(rows.lanes), y.shape[1], dtype=torch.float64, device=y.device)
+    worst = torch.empty(2, len(rows.lanes), dtype=torch.float64, device=y.device)
+    _launch(_add, y, rows, slots, worst)
+    return rows.lanes.by_cell(slots), torch.stack([worst[0].min(), worst[1].max()])
 
 
 def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
     """Write the response of each row into ``out``."""
-    lanes = rows.lanes
-    with _on(y):
-        _answer[(len(lanes),)](
-            *_common(y, rows), lanes.table, len(lanes), prices, rows.levels, out, y.shape[1],
-            **_shape(y), ORDERED=rows.order is not None,
-        )  # fmt: skip
+    _launch(_answer, y, rows, prices, rows.levels, out)
 
 
 def supports(y: Tensor, rows: DeviceRows, prices: Tensor, part: slice, out: Tensor) -> None:
     """Write ``sqrt(w / |A|)`` on the support A of each row, for some lanes, into ``out`` in the order of the rows."""
-    table = rows.lanes.table[:, part].contiguous()
-    begin = int(rows.lanes.starts[part.start])
-    with _on(y):
-        _support[(table.shape[1],)](
-            *_common(y, rows), begin, table, table.shape[1], _weight(rows), prices, rows.levels, out, y.shape[1],
-            **_shape(y), **_flags(rows),
-        )  # fmt: skip
-
-
-def _on(y: Tensor) -> Any:
-    # Triton launches on the current device, which need not be the one that holds the rows.
-    from contextlib import nullcontext
-
-    return torch.cuda.device(y.device) if y.is_cuda else nullcontext()
+    lanes = rows.lanes.table[:, part].contiguous()
+    _launch(_support, y, rows, prices, rows.levels, out, int(rows.lanes.starts[part.start]), lanes=lanes)
