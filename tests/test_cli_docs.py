@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from r2b.cli import exits
+from r2b.cli import printing as exits
 from r2b.cli.root import r2b
 
 ROOT = Path(__file__).resolve().parents[1]
