@@ -95,7 +95,7 @@ class TableRows(LabelRows):
         refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
         columns = source.columns([*roles.used, *keys])
         draws = draws_of(key_words([columns[name] for name in keys], keys), seed) if keys else None
-        data = self.held or read_rows(columns, roles, schema, self.normalize)
+        data = read_rows(columns, roles, schema, self.normalize) if self.held is None else self.held
         return data, draws_of(row_numbers(0, data.n_rows), seed) if draws is None else draws
 
     def frame(self, rule: Rule, **asked: Any) -> Any:
@@ -113,8 +113,10 @@ class TableRows(LabelRows):
     def measured(self, relabel: Relabel, proof: Certificate) -> Realised:
         """Measure the labels that leave, one class per row."""
         rule = relabel.rule
-        if self.held is not None and relabel.decided is not None:
-            return MemoryRows(self.held).realised(rule, proof, rule.schema.classes.decode(relabel.decided))
+        if self.held is not None:
+            data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
+            codes = applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
+            return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
         leaving, source = Leaving(relabel), self.source.reading_numbers(self.roles)
         shape = (len(rule.schema.table), len(rule.schema.classes))
         weight, sums = np.zeros(shape[0]), np.zeros(shape)
