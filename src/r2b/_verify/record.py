@@ -13,11 +13,11 @@ from typing import Any, get_args
 import r2b
 from r2b._data.values import json_value
 from r2b._labels import FairLabels
+from r2b._labels.labels import Form
 from r2b._labels.options import DEFAULTS
 from r2b._labels.rendering import content_of
 from r2b._verify.rows import fingerprints
 from r2b.engines.roles import ColumnRoles
-from r2b.engines.source import Form
 from r2b.errors import FileFormatError
 
 __all__ = ["Record", "beside", "fingerprints", "read_record"]

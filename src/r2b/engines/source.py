@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from r2b._files.arrow import pyarrow
 from r2b._files.plain import as_text
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Found, Search, picked, round_rows
+from r2b._labels.labels import Form
 from r2b._labels.rows import FairRows, Response
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
@@ -33,7 +34,6 @@ from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Integers = NDArray[np.int64]
-Form = Literal["soft", "round", "sample", "expand"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,12 @@ from r2b._data.merge import class_weights
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Search, whole_counts
 from r2b._labels.forms.turns import Turns
+from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
-from r2b.engines.source import BorderSearch, Coded, Form, Heaviest, Leaving, Relabel, Source, new_names
+from r2b.engines.source import BorderSearch, Coded, Heaviest, Leaving, Relabel, Source, new_names
 from r2b.errors import DataWarning, ParameterError, RowsUnavailableError
 
 Integers = NDArray[np.int64]

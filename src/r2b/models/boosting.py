@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b.errors import ParameterError, ShapeError, require
-from r2b.models.targets import Library, Objective, SoftTargets, cross_entropy, refuse_other_rows, soft_objective, softmax
+from r2b.models.targets import BoosterObjective, Library, SoftTargets, cross_entropy, refuse_other_rows, soft_objective, softmax
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -229,7 +229,7 @@ def train_xgboost(
     return SoftBooster(booster, targets.classes, start, "xgboost")
 
 
-def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> Objective:
+def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> BoosterObjective:
     """Make the objective for ``lightgbm.train``, for those who call it themselves.
 
     The gradient is ``w (p - y)`` and the hessian ``w p (1 - p) L / (L - 1)``: LightGBM's own for ``multiclass``.
@@ -263,7 +263,7 @@ def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = N
     return _objective(labels, sample_weight, "lightgbm", start, threads)
 
 
-def xgboost_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> Objective:
+def xgboost_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> BoosterObjective:
     """Make the objective for ``xgboost.train``, for those who call it themselves.
 
     The gradient is ``w (p - y)`` and the hessian ``w max(2 p (1 - p), 1e-16)``: XGBoost's own for ``multi:softprob``. Pass
@@ -291,7 +291,7 @@ def xgboost_objective(labels: Any, *, sample_weight: Any = None, start: Any = No
     return _objective(labels, sample_weight, "xgboost", start, threads)
 
 
-def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, threads: int | None) -> Objective:
+def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, threads: int | None) -> BoosterObjective:
     targets = SoftTargets.of(labels, sample_weight)
     try:
         first = np.zeros(len(targets.classes)) if start is None else np.asarray(start, np.float64)

@@ -71,7 +71,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     # The base class has a parameter ``sampling_strategy``: no class is made larger or smaller here.
     _sampling_type = "bypass"
-    # Attributes are what this step is for: they are asked for without being told to; weights only where told to.
+    # Attributes are what this step is for: they are requested by default; weights only on demand.
     __metadata_request__fit_resample = {"sensitive_features": True, "control_features": True}  # noqa: RUF012 - scikit-learn's own convention
     _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
 
@@ -104,7 +104,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         y : array-like of shape (N,) or (N, L)
             Classes, or probabilities.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
-            Not optional; its default only serves an error that says how a pipeline is told to pass it.
+            Not optional; its default only serves an error that says how a pipeline passes it.
         control_features : array-like of shape (N,) or (N, n_features), optional
             Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional

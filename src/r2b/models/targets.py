@@ -24,7 +24,7 @@ from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightE
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
-Objective = Callable[[Array, Any], tuple[Array, Array]]
+BoosterObjective = Callable[[Array, Any], tuple[Array, Array]]
 Library = Literal["lightgbm", "xgboost"]
 
 _BLOCK_ENTRIES = 1 << 18
@@ -182,7 +182,7 @@ def _few(targets: SoftTargets) -> str:
 
 
 def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
-    """Raise where features and labels do not speak of the same rows.
+    """Raise where features and labels are not of the same rows.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
     refuse_other_index(("X", row_labels(X)), ("y", targets.vocabulary.index))
 
 
-def soft_objective(targets: SoftTargets, library: Library, start: Floats, threads: int | None = None) -> Objective:
+def soft_objective(targets: SoftTargets, library: Library, start: Floats, threads: int | None = None) -> BoosterObjective:
     """Make the objective from labels that were read; the public functions are :func:`lightgbm_objective` and :func:`xgboost_objective`.
 
     A function and not an object: LightGBM copies its parameters deeply, and a function is not copied with the labels it holds.

@@ -246,7 +246,7 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self.labels_ = without_rows(labels)
         publish(self, labels, class_order(labels.classes))
         if hasattr(self, "parity_"):
-            delattr(self, "parity_")  # it speaks of the model before
+            delattr(self, "parity_")  # it is of the model before
 
     def predict(self, X: Any) -> Array:
         """Give the class that the trained learner decides for.

@@ -15,19 +15,10 @@ from sklearn.utils import get_tags
 from r2b._data.arrays import plain_value
 from r2b._labels import FairLabels
 from r2b._labels.changes import take_rows
+from r2b._labels.labels import Form
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.labels import class_order
-from r2b.sklearn.learners import (
-    Array,
-    Form,
-    FormChoice,
-    choose,
-    own_split,
-    parameters_of,
-    reads_pairs,
-    takes_validation_rows,
-    weight_keyword,
-)
+from r2b.sklearn.learners import Array, FormChoice, choose, own_split, parameters_of, reads_pairs, takes_validation_rows, weight_keyword
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +70,7 @@ def training_rows(labels: FairLabels, form: Form, given: Any, n_rows: int, weigh
     index, target, weight = given if form == "expand" else (None, given, weight)
     target, order = np.asarray(target), class_order(labels.classes)
     if target.ndim == 1:
-        # Columns of text come back from some libraries as objects; the learner and ``classes_`` must speak of the same values.
+        # Columns of text come back from some libraries as objects; the learner and ``classes_`` must have the same values.
         target = target.astype(labels.classes.dtype, copy=False)
     elif not (np.diff(order) > 0).all():
         target = target[:, order]

@@ -40,7 +40,7 @@ def store(estimator: Any, options: Mapping[str, Any], /, **own: Any) -> None:
 
 
 def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
-    """Call ``debias`` with the parameters of an estimator and the arguments that speak of rows.
+    """Call ``debias`` with the parameters of an estimator and the rows.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def class_order(classes: Array) -> Array:
 
 
 def refuse_unpriced(solved: Any, classes: Any) -> None:
-    """Refuse what holds no prices, or none of a class that batches are said to have.
+    """Refuse what holds no prices, or no prices of a class that batches may have.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""What a learner can do, asked before anything is trained, and what a trained one says about new rows: probabilities of all classes."""
+"""What a learner can do, asked before anything is trained, and what a trained one predicts: probabilities of all classes."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -12,11 +12,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from r2b._constraints.families.request import one_of
+from r2b._labels.labels import Form
 from r2b._solve.oracle.plain import project
 from r2b.errors import InputError, ParameterError, ShapeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Form = Literal["expand", "sample", "round", "soft"]
 _HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
 
 
@@ -249,7 +249,7 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
 
 
 def scores_of(learner: Any, X: Any, classes: Array) -> Array:
-    """Give what the learner's ``decision_function`` gives, if it speaks of all classes.
+    """Give what the learner's ``decision_function`` gives, if it has a score for every class.
 
     Raises
     ------
