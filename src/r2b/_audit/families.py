@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._audit.facts import SAME, ContinuousAudit, FamilyAudit, RankedGroup
-from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, Sums, chance_of, critical, interval_around, means_of_sums, p_value, ranges
+from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, Sums, chance_of, critical, interval_around, p_value, ranges
 from r2b._data.arrays import plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means
-from r2b.metrics.demographic import overall_mean
+from r2b.metrics.demographic import divided, overall_mean
 from r2b.metrics.explained import explained_of_moments
 from r2b.metrics.intervals import Interval
 
@@ -137,7 +137,7 @@ def audit_groups(
 
 def _group_means(rows: FamilyRows, sums: Sums) -> Floats:
     table, totals = sums
-    return means_of_sums(sums if rows.parts is None else (rows.parts.T @ table, totals @ rows.parts))
+    return divided(table, totals[:, :, None]) if rows.parts is None else divided(rows.parts.T @ table, (totals @ rows.parts)[:, :, None])
 
 
 def _interval(rows: FamilyRows, means: Floats, draws: Draws, seed: int) -> Interval | None:

@@ -308,14 +308,6 @@ def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Ar
     return np.asarray(np.clip(found, np.maximum(drawn - bad, 0), np.minimum(good, drawn)))
 
 
-def means_of_sums(sums: Sums) -> Floats:
-    """Divide sums by weights; NaN where there is no weight."""
-    table, totals = sums
-    means = np.full(table.shape, np.nan)
-    np.divide(table, totals[:, :, None], out=means, where=totals[:, :, None] > 0)
-    return means
-
-
 def ranges(means: Floats) -> Floats:
     """Give the largest difference between two places over the classes, of shape (b,); places without weight do not count."""
     there = ~np.isnan(means)
