@@ -17,9 +17,9 @@ import r2b
 from r2b import metrics
 from r2b.app import pages
 from r2b.app.choice import PageChoice
-from r2b.app.code import code_of
-from r2b.app.store import Store
+from r2b.app.downloads import code_of
 from r2b.app.uploads import open_adult, read_upload
+from r2b.app.workspace import Store
 from r2b.errors import InputError
 
 CHOSEN = {"label": "job", "sensitive": ["sex"], "epsilon": 0.02}
@@ -82,7 +82,7 @@ def test_labels_that_are_not_proven_optimal_are_shown_as_such(app: Served) -> No
     choice = PageChoice.of(CHOSEN, workspace.table)
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
-    bounded.job = replace(bounded.job, settings=replace(bounded.job.settings, max_iter=0))
+    bounded.task = replace(bounded.task, settings=replace(bounded.task.settings, max_iter=0))
     fair = bounded.solve(0.02)
     assert not fair.status.ok
     shown = pages.answer(choice, opened.audit(choice), bounded, fair, None)
@@ -107,8 +107,8 @@ def test_the_rows_are_read_and_merged_once_whatever_moves(app: Served) -> None:
         assert app.post(f"{page}/solve", {**CHOSEN, **move}).status == 200
     assert len(workspace._opened) == 1
     opened = next(iter(workspace._opened.values()))
-    assert len({id(bounded.job.rows) for bounded in opened.bounded.values()}) == 1
-    assert {id(bounded.job.dataset) for bounded in opened.bounded.values()} == {id(opened.job.dataset)}
+    assert len({id(bounded.task.rows) for bounded in opened.bounded.values()}) == 1
+    assert {id(bounded.task.dataset) for bounded in opened.bounded.values()} == {id(opened.task.dataset)}
 
 
 def test_the_frontier_goes_from_none_to_where_the_labels_are_fair_and_marks_the_choice(app: Served) -> None:
@@ -224,7 +224,7 @@ def test_the_code_runs_as_it_is_and_gives_the_same_certificate(
     for part in ("parity_before", "parity", "distance", "expected_changes"):
         assert answer[part] == pytest.approx(getattr(proof, part), abs=1e-8)
     downloaded = rows_of(app.post(f"{page}/labels", chosen).body.replace(b"\t", b","))
-    assert [row["job_fair"] for row in downloaded] == list(found["labels"])
+    assert [row["job_fair"] for row in downloaded] == [str(label) for label in found["labels"]]
 
 
 def test_the_code_for_the_built_in_data_runs_as_it_is() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any, cast, get_args
 
-from r2b._constraints.families import BoundName, FamilyChoice, Request
-from r2b._constraints.families.request import LARGEST
+from r2b._constraints.families import BoundName, FamilyChoice
+from r2b._constraints.families.request import LARGEST, is_a
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b.engines.files import FileSource
 from r2b.errors import ParameterError
@@ -40,7 +41,7 @@ class PageChoice:
     epsilon: float = 0.0
 
     @classmethod
-    def of(cls, said: dict[str, Any], table: FileSource) -> PageChoice:
+    def of(cls, asked: dict[str, Any], table: FileSource) -> PageChoice:
         """Read what a request says.
 
         Raises
@@ -49,14 +50,14 @@ class PageChoice:
             Names the control that has to be set, or is set to something that cannot be.
         """
         found = cls(
-            label=_text(said, "label") or "",
-            sensitive=_texts(said, "sensitive"),
-            control=_texts(said, "control"),
-            weight=_text(said, "weight") or None,
-            missing=_one_of(said, "missing", MISSING),
-            families=_one_of(said, "families", get_args(FamilyChoice)),
-            bound=_one_of(said, "bound", get_args(BoundName)),
-            epsilon=_epsilon(said.get("epsilon", 0.0)),
+            label=_text(asked, "label") or "",
+            sensitive=_texts(asked, "sensitive"),
+            control=_texts(asked, "control"),
+            weight=_text(asked, "weight") or None,
+            missing=_one_of(asked, "missing", MISSING),
+            families=_one_of(asked, "families", get_args(FamilyChoice)),
+            bound=_one_of(asked, "bound", get_args(BoundName)),
+            epsilon=_epsilon(asked.get("epsilon", 0.0)),
         )
         found._check(table)
         return found
@@ -73,14 +74,11 @@ class PageChoice:
                 table.check(names, part)
             except ParameterError as error:
                 raise ParameterError(error.problem, remedy=error.remedy, control=part) from None
-        seen: dict[str, str] = {}
-        for part, names in parts.items():
-            for name in names:
-                if name in seen:
-                    raise ParameterError(
-                        f"The column {name!r} is chosen twice.", remedy="Give every column one part.", control=part, column=name
-                    )
-                seen[name] = part
+        chosen = [(name, part) for part, names in parts.items() for name in names]
+        for place, (name, part) in enumerate(chosen):
+            if name in dict(chosen[:place]):
+                remedy = "Give every column one part."
+                raise ParameterError(f"The column {name!r} is chosen twice.", remedy=remedy, control=part, column=name)
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -115,35 +113,30 @@ class PageChoice:
         options = {name: value for name, value in chosen.items() if name == "epsilon" or value != default[name]}
         return options | ({"target": "population"} if self.bound == "target" else {})
 
-    def request(self) -> Request:
-        """Give what is asked of the groups, as a job takes it."""
-        return Request(**self.options())
 
-
-def _text(said: dict[str, Any], name: str) -> str | None:
-    value = said.get(name)
+def _text(asked: dict[str, Any], name: str) -> str | None:
+    value = asked.get(name)
     if value is not None and not isinstance(value, str):
         raise ParameterError(f"{name} is not a name.", remedy="Choose a column.", control=name)
     return value
 
 
-def _texts(said: dict[str, Any], name: str) -> tuple[str, ...]:
-    value = said.get(name) or []
+def _texts(asked: dict[str, Any], name: str) -> tuple[str, ...]:
+    value = asked.get(name) or []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ParameterError(f"{name} is not a list of names.", remedy="Choose columns.", control=name)
     return tuple(value)
 
 
-def _one_of(said: dict[str, Any], name: str, options: tuple[str, ...]) -> str:
-    value = said.get(name, options[0])
+def _one_of(asked: dict[str, Any], name: str, options: tuple[str, ...]) -> str:
+    value = asked.get(name, options[0])
     if value not in options:
         raise ParameterError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(options)}.", control=name)
     return str(value)
 
 
 def _epsilon(value: Any) -> float:
-    right = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-    if not right:
+    if not is_a(Real, value) or not 0 <= value < math.inf:
         shown = "empty" if value is None else repr(value)
         raise ParameterError(f"Epsilon is {shown}.", remedy="It is a number from 0 (no difference at all) upwards.", control="epsilon")
     return float(value)

@@ -13,7 +13,7 @@ from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
-from r2b.app.answers import reads_pages, refusal
+from r2b.app.pages import reads_pages, refusal
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

@@ -1,20 +1,27 @@
-"""Facts to HTML: whole pages, and the parts of one that a move of the slider replaces. Pictures, words and colours are the report's."""
+"""Answers: whole pages, the parts of one that a move of the slider replaces, and what went wrong with the control that it concerns.
+
+Pictures, words and colours are the report's.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from r2b._audit import Audit
 from r2b._data.arrays import plain_value
+from r2b._data.values import directions_kept
 from r2b._files.limits import megabytes
 from r2b._labels import FairLabels
 from r2b.app.choice import PageChoice
-from r2b.app.labels import leaving
+from r2b.app.downloads import leaving
 from r2b.app.workspace import Bounded, Workspace
+from r2b.errors import MissingValueError, R2BError, WeightError
 from r2b.report import facts_of, views, words
 from r2b.report.html import environment as report_environment
 from r2b.report.html import source as report_source
@@ -37,6 +44,32 @@ FAMILIES = {
     "both": ("Both", "crossed and each alone"),
 }
 MISSING = {"error": "Refuse them", "group": "A group of their own", "exclude": "Leave these rows as they are"}
+
+# Errors speak of arguments and options; here there are controls.
+_REWORDED = (
+    (r"To keep them, use missing=[^.]* where it is offered\.", "Or say under missing values what becomes of them."),
+    (r"[Pp]ass missing='group'(?: to [^,.;]*)?", "Under missing values choose a group of their own"),
+    (r"missing='exclude'", "leave these rows out"),
+    (r"\bmissing='group'", "a group of their own under missing values"),
+    (r"\bThe argument y\b", "The label"),
+    (r"\b([Ii]n|of) y\b(?=[ ,.])", r"\1 the label"),
+    (r"\b[Tt]he argument sensitive_features\b", "The sensitive columns"),
+    (r"\bsensitive_features\b", "the sensitive columns"),
+    (r"\bcontrol_features\b", "the columns to compare within"),
+    (r"\bsample_weight\b", "the weight"),
+    (r", or say how fields are separated with --delimiter", ""),
+    (r": pass --delimiter '[^']*'\.", ": save it with commas, or use r2b on the command line with --delimiter."),
+    (r"; where the header does not tell the delimiter, pass it with --delimiter", ""),
+    (r"(?:Say how it is encoded with|Pass) --encoding[^.]*\.", "Save it as UTF-8, or use r2b on the command line with --encoding."),
+    (r"Pass --format ([\w.]+)\.$", r"Let its name end in .\1."),
+    (r", and say what it is with --format(?:, such as [\w .]*)?(?=\.$)", ""),
+    (r"Say which it is with format=.*$", "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow."),
+    (r" with --output-format", ""),
+    (r", or say which text means missing with --na", ""),
+)
+_CONTROLS = ("epsilon", "bound", "families", "missing", "form")
+# The first word where it is one of ours: names of files and columns stay as they are written.
+_OURS = re.compile(r"^(?:the sensitive|the columns|the weight|leave these|a group of|standard input)", re.ASCII)
 
 
 @cache
@@ -169,3 +202,63 @@ def _cell(probability: float, colour: str) -> tuple[str, str]:
     step = sum(probability >= edge for edge in _STEPS)
     shown = "" if probability < _LEAST else f"{100 * probability:.1f}"
     return shown, f"{colour}{step}" if step else ""
+
+
+def format_for_page(text: str) -> str:
+    """Say in words of the page what an error says in words of arguments and options.
+
+    Examples
+    --------
+    >>> format_for_page("The argument y has no rows."), format_for_page("Correct it, or say how fields are separated with --delimiter.")
+    ('The label has no rows.', 'Correct it.')
+    """
+    for pattern, wording in _REWORDED:
+        text = re.sub(pattern, wording, text)
+    return directions_kept(_OURS.sub(lambda found: found[0].capitalize(), text))
+
+
+def control_of(error: R2BError, choice: dict[str, Any] | None) -> str:
+    """Name the control that an error concerns; "general" where there is none."""
+    facts, chosen = error.facts, choice or {}
+    if "control" in facts:
+        return str(facts["control"])
+    column = facts.get("column")
+    if column is not None and column in ("y", chosen.get("label")):
+        return "label"
+    if isinstance(error, WeightError) or (column is not None and column in ("sample_weight", chosen.get("weight"))):
+        return "weight"
+    if isinstance(error, MissingValueError):
+        return "missing"
+    for part in ("sensitive", "control"):
+        if column is not None and column in (chosen.get(part) or ()):
+            return part
+    named = next((name for name in _CONTROLS if name in facts), None)
+    if named is not None:
+        return named
+    if "family" in facts or "groups" in facts or "stratum" in facts or "control_features" in facts:
+        return "families"
+    return "label" if re.search(r"\bargument y\b|\bclass", error.problem) else "general"
+
+
+def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 400) -> Response:
+    """Answer with an error."""
+    content = {"problem": format_for_page(error.problem), "remedy": format_for_page(error.remedy), "control": control_of(error, choice)}
+    return JSONResponse(content, status_code=status)
+
+
+def refusal(status: int, problem: str, remedy: str, *, page: bool = False) -> Response:
+    """Answer with a refusal, to a person who opened an address as a page, to a script as JSON."""
+    if page:
+        return HTMLResponse(render("refused.html.j2", problem=problem, remedy=remedy), status_code=status)
+    return JSONResponse({"problem": problem, "remedy": remedy, "control": "general"}, status_code=status)
+
+
+def reads_pages(method: str, accept: str) -> bool:
+    """Tell whether a request comes from the address line of a browser.
+
+    Examples
+    --------
+    >>> reads_pages("GET", "text/html,application/xhtml+xml"), reads_pages("GET", "*/*")
+    (True, False)
+    """
+    return method == "GET" and "text/html" in accept

@@ -17,19 +17,17 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from r2b.app import pages
-from r2b.app.answers import fault, reads_pages, refusal
 from r2b.app.choice import PageChoice
-from r2b.app.code import code_of
+from r2b.app.downloads import KINDS, code_of, file_name, labels_file, leaving
 from r2b.app.guard import Guard
-from r2b.app.labels import KINDS, file_name, labels_file, leaving
-from r2b.app.store import ClosedError, Store
+from r2b.app.pages import fault, reads_pages, refusal
 from r2b.app.uploads import body_within, checked, open_adult, read_upload
-from r2b.app.workspace import Workspace
+from r2b.app.workspace import ClosedError, Store, Workspace
 from r2b.engines.files import FileSource
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
 from r2b.report import facts_of, to_html
 
-_MOST_SAID = 1_000_000  # bytes of a request that is no file
+_LARGEST_REQUEST = 1_000_000  # bytes of a request that is no file
 
 
 class App:
@@ -55,18 +53,9 @@ class App:
             Route("/t/{id}", self.shell),
             Route("/t/{id}/page", self.work),
             Route("/t/{id}/close", self.close, methods=["POST"]),
-            *(
-                Route(f"/t/{{id}}/{name}", self._asking(make), methods=["POST"])
-                for name, make in {
-                    "audit": _audit,
-                    "solve": _solve,
-                    "frontier": _frontier,
-                    "labels": _labels,
-                    "report": _report,
-                    "code": _code,
-                }.items()
-            ),
         ]
+        for make in (_audit, _solve, _frontier, _labels, _report, _code):
+            routes.append(Route(f"/t/{{id}}/{make.__name__.strip('_')}", self._asking(make), methods=["POST"]))
         handlers: dict[Any, Any] = {HTTPException: _http_fault, Exception: _broken}
         self.inner = Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
@@ -131,15 +120,15 @@ class App:
         """Make an endpoint of a function of a table and what is chosen."""
 
         async def endpoint(request: Request) -> Response:
-            said: dict[str, Any] = {}
+            asked: dict[str, Any] = {}
             try:
-                said = _read(await body_within(request.stream(), _MOST_SAID))
+                asked = _read(await body_within(request.stream(), _LARGEST_REQUEST))
                 workspace = self.store.get(request.path_params["id"])
-                return await run_in_threadpool(lambda: make(workspace, PageChoice.of(said, workspace.table), said))
+                return await run_in_threadpool(lambda: make(workspace, PageChoice.of(asked, workspace.table), asked))
             except ClosedError as error:
                 return fault(error, status=410)
             except R2BError as error:
-                return fault(error, said)
+                return fault(error, asked)
             except ClientDisconnect:
                 return Response(status_code=400)
 
@@ -148,20 +137,19 @@ class App:
 
 def _read(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
+        asked = json.loads(body)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        asked = None
+    if not isinstance(asked, dict):
         raise ParameterError("The request is not a JSON object.", remedy="Send one with label and sensitive.")
-    return said
+    return asked
 
 
-def _audit(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
-    opened = workspace.opened(choice)
-    return JSONResponse(pages.audit_part(choice, opened.audit(choice), workspace.solve(choice)))
+def _audit(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
+    return JSONResponse(pages.audit_part(choice, workspace.opened(choice).audit(choice), workspace.solve(choice)))
 
 
-def _solve(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
+def _solve(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
     begun = time.perf_counter()
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
@@ -169,37 +157,35 @@ def _solve(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Re
     started = time.perf_counter()
     fair = bounded.solve(choice.epsilon)
     solved = time.perf_counter()
-    content = pages.answer(choice, found, bounded, fair, said.get("cell"), str(said.get("form", "soft")))
+    content = pages.answer(choice, found, bounded, fair, asked.get("cell"), str(asked.get("form", "soft")))
     spent = {"solving": solved - started, "all": time.perf_counter() - begun}
     return JSONResponse({**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}})
 
 
-def _frontier(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
-    opened = workspace.opened(choice)
-    bounded = opened.under(choice)
-    bounded.frontier()
-    return _solve(workspace, choice, said)
+def _frontier(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
+    workspace.opened(choice).under(choice).frontier()
+    return _solve(workspace, choice, asked)
 
 
-def _labels(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
-    form, kind = str(said.get("form", "soft")), str(said.get("kind", "csv"))
+def _labels(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
+    form, kind = str(asked.get("form", "soft")), str(asked.get("kind", "csv"))
     content = labels_file(workspace.table, choice, workspace.solve(choice, cold=True), form, kind)
     return _download(content, file_name(workspace.table, f"fair-{form}", kind), KINDS[kind])
 
 
-def _report(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
+def _report(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
     opened = workspace.opened(choice)
     bounded = opened.under(choice)
     fair = bounded.solve(choice.epsilon, cold=True)
     settings = {**choice.options(), "random_state": 0}
-    left = leaving(fair, str(said.get("form", "soft")))
+    left = leaving(fair, str(asked.get("form", "soft")))
     facts = facts_of(opened.audit(choice), fair, bounded.frontier(), label_name=choice.label, settings=settings, leaving=left)
     facts["command"] = code_of(workspace.table, choice, "soft", workspace.source)
     return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
 
 
-def _code(workspace: Workspace, choice: PageChoice, said: dict[str, Any]) -> Response:
-    text = code_of(workspace.table, choice, str(said.get("form", "soft")), workspace.source)
+def _code(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
+    text = code_of(workspace.table, choice, str(asked.get("form", "soft")), workspace.source)
     return _download(text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8")
 
 

@@ -132,13 +132,13 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0
 
 
 def _opened(app: Any, path: Path) -> str:
-    """Open a table and give its page; what is wrong with it is said in words of the app, which has no options for reading."""
+    """Open a table and give its page; errors are in words of the app, which has no options for reading."""
     try:
         return str(app.open_file(path))
     except R2BError as error:
-        from r2b.app.answers import spoken
+        from r2b.app.pages import format_for_page
 
-        raise type(error)(error.problem, remedy=spoken(error.remedy), **error.facts) from error
+        raise type(error)(error.problem, remedy=format_for_page(error.remedy), **error.facts) from error
 
 
 def _printed(address: str) -> None:

@@ -1,10 +1,11 @@
-"""One open table: read and merged once per choice of columns, audited once, solved at every move.
+"""The tables that are open: each read and merged once per choice of columns, audited once, solved at every move.
 
 Every request says all that is chosen, so two windows on one table cannot mix; what is kept is only what can be computed again.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 import warnings
 from bisect import bisect_left
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from r2b._audit import Audit, Frontier, audit
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
-from r2b._constraints.families import resolve
+from r2b._constraints.families import Request, resolve
 from r2b._data import Dataset
 from r2b._files.arrow import pyarrow
 from r2b._labels import FairLabels
@@ -57,7 +58,7 @@ class Bounded:
 
     Attributes
     ----------
-    job : MemoryTask
+    task : MemoryTask
     top : float
         The epsilon at which the labels are fair as they are.
     known : list of (float, ndarray)
@@ -67,7 +68,7 @@ class Bounded:
     path : Frontier or None
     """
 
-    job: MemoryTask
+    task: MemoryTask
     top: float
     known: list[tuple[float, Floats]] = field(default_factory=list)
     seconds: float = 0.0
@@ -84,7 +85,7 @@ class Bounded:
     def _solve(self, epsilon: float, cold: bool) -> FairLabels:
         begun = time.monotonic()
         with _quiet():
-            fair = self.job.solve(self.job.parity.at(epsilon), None if cold else self._start(epsilon))
+            fair = self.task.solve(self.task.parity.at(epsilon), None if cold else self._start(epsilon))
         self.seconds = max(self.seconds, time.monotonic() - begun)
         # At epsilon 0 the constraint is an equality, whose prices say little about those of a narrow band.
         if fair.status.ok and not fair.unchanged and epsilon > 0:
@@ -115,11 +116,11 @@ class Bounded:
         """Solve along a path of epsilons, once; None where one solve takes long. It has an oracle of its own: the slider does not wait."""
         with self.path_lock:
             if self.path is None and self.seconds <= LONG:
-                rows, settings = self.job.rows, self.job.settings
-                job = replace(self.job, oracle=MemoryOracle(rows, settings.kernel, settings.threads))
+                rows, settings = self.task.rows, self.task.settings
+                task = replace(self.task, oracle=MemoryOracle(rows, settings.kernel, settings.threads))
                 epsilons = np.linspace(0.0, self.top, POINTS) if self.top > 0 else np.zeros(1)
                 with _quiet():
-                    self.path = Frontier(tuple(solved_along(job, epsilons)), epsilons)
+                    self.path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
             return self.path
 
 
@@ -128,19 +129,19 @@ class Opened:
     """A table under one choice of columns: its rows merged, its audit, its shapes of bound."""
 
     arguments: dict[str, Any]
-    job: MemoryTask
+    task: MemoryTask
     bounded: OrderedDict[Hashable, Bounded] = field(default_factory=OrderedDict)
     audited: OrderedDict[Hashable, Audit] = field(default_factory=OrderedDict)
     lock: RLock = field(default_factory=RLock)
 
     def under(self, choice: PageChoice) -> Bounded:
-        """Give the job with the groups and the shape of bound that are chosen; the rows are not read again."""
+        """Give the task with the groups and the shape of bound that are chosen; the rows are not read again."""
 
         def build() -> Bounded:
-            request = replace(choice.request(), names=self.job.dataset.labels.vocabulary.values.tolist())
-            families, parity = resolve(request, self.job.dataset.groups, self.job.rows.group_weight, self.job.before)
-            job = replace(self.job, families=families, parity=parity)
-            return Bounded(job, fair_as_they_are(job))
+            request = replace(Request(**choice.options()), names=self.task.dataset.labels.vocabulary.values.tolist())
+            families, parity = resolve(request, self.task.dataset.groups, self.task.rows.group_weight, self.task.before)
+            task = replace(self.task, families=families, parity=parity)
+            return Bounded(task, fair_as_they_are(task))
 
         with self.lock:
             return _kept(self.bounded, choice.shape, build, most=12)
@@ -173,10 +174,10 @@ class Workspace:
 
         def build() -> Opened:
             arguments = choice.arguments(self.table)
-            request = replace(choice.request(), families="crossed", bound="range", target=None)
-            job = open_job(**arguments, request=request, settings=Settings(progress=lambda _: not self.closed.is_set()))
-            _refuse_too_many(job.dataset)
-            return Opened(arguments, job)
+            request = replace(Request(**choice.options()), families="crossed", bound="range", target=None)
+            task = open_job(**arguments, request=request, settings=Settings(progress=lambda _: not self.closed.is_set()))
+            _refuse_too_many(task.dataset)
+            return Opened(arguments, task)
 
         with self._lock:
             return _kept(self._opened, choice.columns, build, most=4)
@@ -233,3 +234,70 @@ def _columns(table: FileSource) -> tuple[PageColumn, ...]:
 def _distinct(values: Any) -> int | None:
     nested = pyarrow().types.is_nested(values.type)  # lists and the like: no column to choose
     return None if nested else len(values.unique())
+
+
+class ClosedError(InputError):
+    """A table is not open, or not any more."""
+
+
+class Store:
+    r"""Open tables by id; opening one more than fit closes the one that was left alone longest.
+
+    Parameters
+    ----------
+    most : int
+
+    Examples
+    --------
+    >>> from r2b.app.uploads import read_upload
+    >>> store = Store(most=1)
+    >>> first, second = (store.add(read_upload("x.csv", b"a,b\n1,2\n", 100)) for _ in range(2))
+    >>> len(store), store.get(second.id) is second
+    (1, True)
+    """
+
+    def __init__(self, most: int = 6) -> None:
+        self.most = most
+        self._open: OrderedDict[str, Workspace] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, table: FileSource, source: str = "file") -> Workspace:
+        """Open a table."""
+        workspace = Workspace(secrets.token_urlsafe(12), table, source)
+        with self._lock:
+            self._open[workspace.id] = workspace
+            while len(self._open) > self.most:
+                self._open.popitem(last=False)[1].closed.set()
+        return workspace
+
+    def get(self, name: str) -> Workspace:
+        """Give a table that is open.
+
+        Raises
+        ------
+        ClosedError
+            It is not.
+        """
+        with self._lock:
+            if name not in self._open:
+                raise ClosedError(
+                    "This table is not open any more.",
+                    remedy=f"Open the file again. The app keeps the last {self.most} tables, and none after it stops.",
+                )
+            self._open.move_to_end(name)
+            return self._open[name]
+
+    def close(self, name: str) -> None:
+        """Forget a table, and stop what is solved for it."""
+        with self._lock:
+            gone = self._open.pop(name, None)
+        if gone is not None:
+            gone.closed.set()
+
+    def close_all(self) -> None:
+        """Forget all tables."""
+        for name in list(self._open):
+            self.close(name)

@@ -1,4 +1,4 @@
-"""Fair labels as a file: the table that was opened, every column kept, with new ones beside them."""
+"""What can be downloaded: the table that was opened with fair labels beside its columns, and the Python code that makes the same labels."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from r2b.engines.files.writing import write_stream
 from r2b.engines.table_rows import TableRows
 from r2b.errors import ParameterError
 
+_LAST = {
+    "soft": "labels = fair.soft_labels  # one column of probabilities per class, in the order of fair.classes",
+    "round": "labels = fair.round(random_state=0)  # one class per row",
+    "sample": "labels = fair.sample(random_state=0)  # one class per row; parity holds on average",
+    "expand": "rows, labels, weight = fair.expand()  # rows repeated with weights",
+}
 KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 
 
@@ -60,3 +66,36 @@ def file_name(table: FileSource, what: str, ending: str) -> str:
     stem = PurePath(table.name).name.split(".")[0]
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in stem).strip("-")
     return f"{plain or 'table'}-{what}.{ending}"
+
+
+def code_of(table: FileSource, choice: PageChoice, form: str, source: str = "file") -> str:
+    r"""Write a program that reads the same table and makes the same labels.
+
+    Examples
+    --------
+    >>> from r2b.app.uploads import read_upload
+    >>> table = read_upload("people.csv", b"sex,job\nf,a\nm,b\n", 100)
+    >>> print(code_of(table, PageChoice("job", ("sex",), epsilon=0.1), "round"))
+    import r2b
+    <BLANKLINE>
+    fair = r2b.scan('people.csv').debias(
+        'job',
+        sensitive_features=['sex'],
+        epsilon=0.1,
+    )
+    print(fair)
+    labels = fair.round(random_state=0)  # one class per row
+    <BLANKLINE>
+    """
+    opened = f"r2b.scan({table.name!r})"
+    lines = ["import r2b", ""]
+    if source == "adult":
+        lines, opened = ["import r2b", "from r2b.datasets import load_adult", ""], 'r2b.scan(load_adult(as_frame="pyarrow"))'
+    lines += [f"fair = {opened}.debias(", f"    {choice.label!r},", f"    sensitive_features={list(choice.sensitive)!r},"]
+    if choice.control:
+        lines.append(f"    control_features={list(choice.control)!r},")
+    if choice.weight is not None:
+        lines.append(f"    sample_weight={choice.weight!r},")
+    lines += [f"    {name}={value!r}," for name, value in choice.options().items()]
+    lines += [")", "print(fair)", _LAST.get(form, _LAST["soft"])]
+    return "\n".join(lines) + "\n"
