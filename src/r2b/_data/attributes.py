@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.columns import Column, Frame, Matrix, argument_error, column_of, recognise, refuse_lengths, refuse_other_index, refuse_twice
+from r2b._data.columns import Column, Frame, Matrix, argument_error, column_of, recognise, refuse_other_rows, refuse_twice
 from r2b._data.values import listed
 from r2b.errors import ParameterError, ShapeError
 
@@ -163,7 +163,7 @@ def placed(argument: str, name: Any) -> str:
     return f"{argument}[{name!r}]" if name else argument
 
 
-def attributes_of(handed: Any, *, argument: str = SENSITIVE) -> tuple[Attribute, ...]:
+def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ...]:
     """Give the attributes in an argument, in order and named.
 
     Raises
@@ -178,13 +178,11 @@ def attributes_of(handed: Any, *, argument: str = SENSITIVE) -> tuple[Attribute,
         return (_wrapped(handed, argument, None),)
     if isinstance(handed, Mapping) and any(isinstance(value, (Continuous, Membership)) for value in handed.values()):
         refuse_twice([str(name) for name in handed], what=argument)
-        several = (
-            (_wrapped(value, argument, name),)
-            if isinstance(value, (Continuous, Membership))
-            else attributes_of({name: value}, argument=argument)
-            for name, value in handed.items()
+        kinds = (Continuous, Membership)
+        return sum(
+            ((_wrapped(v, argument, name),) if isinstance(v, kinds) else attributes_of({name: v}, argument) for name, v in handed.items()),
+            start=(),
         )
-        return sum(several, ())
     if isinstance(handed, (list, tuple)) and handed and isinstance(handed[0], (Continuous, Membership)):
         remedy = 'Pass a dictionary such as {"sex": column, "age": r2b.Continuous(column)}.'
         raise argument_error(argument, "is a list of attributes, which need names", remedy)
@@ -253,9 +251,7 @@ def _refuse_other_rows(attributes: Sequence[Attribute]) -> None:
     arguments = [attribute.argument for attribute in attributes]
     # An attribute is called by its argument where that has no other, else by its place in it.
     places = [a.argument if arguments.count(a.argument) == 1 else a.place for a in attributes]
-    for attribute, other in zip(attributes[1:], places[1:], strict=True):
-        refuse_lengths(places[0], len(attributes[0]), other, len(attribute))
-    refuse_other_index(*((place, attribute.index) for place, attribute in zip(places, attributes, strict=True)))
+    refuse_other_rows(*((place, len(attribute), attribute.index) for place, attribute in zip(places, attributes, strict=True)))
 
 
 def _matched(arrived: tuple[Attribute, ...], columns: tuple[str, ...], argument: str) -> tuple[Attribute, ...]:

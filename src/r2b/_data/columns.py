@@ -92,6 +92,13 @@ def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
     return index
 
 
+def refuse_other_rows(*arguments: tuple[str, int, Any | None]) -> Any | None:
+    """Raise where arguments, named with their numbers of rows and their indexes, describe other rows; give the index that all share."""
+    for other, n_rows, _ in arguments[1:]:
+        refuse_lengths(arguments[0][0], arguments[0][1], other, n_rows)
+    return refuse_other_index(*((what, index) for what, _, index in arguments))
+
+
 def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelError:
     ours, others = index.tolist(), theirs.tolist()
     row = next((row for row, pair in enumerate(zip(ours, others, strict=True)) if _differ(*pair)), 0)
@@ -303,8 +310,7 @@ def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
         columns.append(replace(column, name=_name(name)))
         if len(column) != len(columns[0]):
             problem = f"In {what}, column {next(iter(native))!r} has {len(columns[0])} rows and column {name!r} has {len(column)}."
-            lengths = len(columns[0]), len(column)
-            raise LengthError(problem, remedy="Give all columns the same rows.", argument=what, lengths=lengths)
+            raise LengthError(problem, remedy="Give all columns the same rows.", argument=what, lengths=(len(columns[0]), len(column)))
     refuse_other_index(*((f"{what}[{name!r}]", column.index) for name, column in zip(native, columns, strict=True)))
     return Frame(native, "dict", tuple(columns), _labels(list(native)))
 

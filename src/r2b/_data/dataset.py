@@ -143,8 +143,7 @@ def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:
     if len(vocabulary) < fewest:
         only = plain_value(vocabulary.values[0])
         problem = f"All labels are of the one class {only!r}; parity needs at least two classes."
-        remedy = "Check that the right column was passed."
-        raise EmptyError(problem, remedy=remedy, argument=WHAT, n_classes=len(vocabulary), value=only)
+        raise EmptyError(problem, remedy="Check that the right column was passed.", argument=WHAT, n_classes=len(vocabulary), value=only)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +250,7 @@ class Schema(Layout):
         """
         labels = read_known_labels(y, vocabulary=self.classes, soft=self.is_soft, normalize=normalize)
         groups = read_known_groups(sensitive_features, control_features, fitted=self, known_crossings=known_crossings)
-        return _together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
+        return together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
 
     def to_json(self) -> dict[str, Any]:
         """Give the schema as a dictionary of plain values that JSON can hold; a basis of the user's own is left out."""
@@ -329,10 +328,11 @@ def read(
     refuse_other_choice("weightless", weightless, ("refuse", "allow"), remedy)
     labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
     groups = read_groups(sensitive_features, control_features=control_features, missing=missing, categorical_only=categorical_only)
-    return _together(labels, groups, sample_weight, weightless)
+    return together(labels, groups, sample_weight, weightless)
 
 
-def _together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str) -> Dataset:
+def together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str) -> Dataset:
+    """Put labels, groups and weights together, after checking that they are of the same rows."""
     refuse_lengths(WHAT, labels.n_rows, GROUPS, groups.n_rows)
     indexes = [(WHAT, labels.vocabulary.index)]
     for j, (name, vocabulary) in enumerate(zip(groups.columns, groups.vocabularies, strict=True)):

@@ -110,16 +110,14 @@ class Rows:
             total = np.zeros(self.n_classes)
             for start in range(0, len(own), BLOCK_ROWS):
                 total += own[start : start + BLOCK_ROWS] @ self.matrix[start : start + BLOCK_ROWS]
-        mean: Floats = total / own.sum()
-        return mean
+        return np.asarray(total / own.sum())
 
     @cached_property
     def group_weight(self) -> Floats:
         """Total weight of each group, of shape (n_groups,)."""
         if self.weight is None:
             return _block_count(self.groups, self.n_groups)
-        total: Floats = np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
-        return total
+        return np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +210,7 @@ def _count_in_pairs(dataset: Dataset) -> Floats:
         rest += np.bincount(joint[even:], minlength=256)
     square = pairs.reshape(256, 256)
     each = square.sum(axis=0) + square.sum(axis=1) + rest
-    total: Floats = each[: dataset.n_groups * dataset.n_classes].astype(np.float64)
-    return total
+    return np.asarray(each[: dataset.n_groups * dataset.n_classes], dtype=np.float64)
 
 
 def _block_count(codes: Array, n_codes: int) -> Floats:

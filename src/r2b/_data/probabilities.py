@@ -146,8 +146,7 @@ def _row_sums(block: Array) -> Array:
     # Each is the faster on its side by up to two times; ``block.sum(axis=1)`` is on neither. Threads gain nothing: memory is the limit.
     if block.shape[1] < _LONG_ROW:
         return block @ np.ones(block.shape[1], dtype=block.dtype)
-    sums: Array = np.einsum("ik->i", block)
-    return sums
+    return np.asarray(np.einsum("ik->i", block))
 
 
 def _refuse_entries(block: Array, start: int, names: Sequence[Any] | Array, what: str, wording: Wording) -> None:

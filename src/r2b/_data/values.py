@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import BLOCK_ROWS, Array, first_and_count, plain_value, smallest_unsigned
+from r2b._data.arrays import BLOCK_ROWS, Array, as_objects, first_and_count, plain_value, smallest_unsigned
 from r2b.errors import FileFormatError, InputError, MissingValueError, MixedTypeError
 
 MISSING = "missing"
@@ -146,10 +146,7 @@ def no_name(what: str, found: str, **facts: Any) -> InputError:
 
 def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
     """Give the one family of values in a column, or raise the error for missing or mixed values."""
-    kinds: set[type] = set()
-    for block in _blocks(values):
-        kinds.update(map(type, block))
-    families = {family_of(kind) for kind in kinds}
+    families = {family_of(kind) for block in _blocks(values) for kind in set(map(type, block))}
     if families - ALWAYS_THERE:
         refuse_missing(missing_objects(values), what)
     if len(families) > 1:
@@ -281,9 +278,7 @@ def from_plain(stored: dict[str, Any]) -> Array:
         dtype, kind, values = np.dtype(stored["dtype"]), stored["type"], [_STORAGE[stored["type"]][1](value) for value in stored["values"]]
         if kind == "time":
             return np.array(values, dtype=dtype.str[0] + "i8").view(dtype)
-        array = np.empty(len(values), dtype=dtype)
-        array[:] = values
-        return array
+        return as_objects(values).astype(dtype)
 
 
 @contextmanager

@@ -107,8 +107,8 @@ def sampling_level(
     >>> level.observed, level.quantiles[0.95] < 0.1, level.p_value < 0.01
     (0.5, True, True)
     """
-    whole = isinstance(n_permutations, Integral) and n_permutations >= 1
-    if not whole or not all(isinstance(q, Real) and 0 <= q <= 1 for q in quantiles):
+    some = isinstance(n_permutations, Integral) and n_permutations >= 1
+    if not (some and all(isinstance(q, Real) and 0 <= q <= 1 for q in quantiles)):
         remedy = "Pass a whole number of permutations, at least one, and quantiles between 0 and 1."
         raise ParameterError(f"There are {n_permutations} permutations and the quantiles {quantiles}.", remedy=remedy, quantiles=quantiles)
     data = table_to_measure(y, sensitive_features, sample_weight)
@@ -199,5 +199,4 @@ def _class_variances(data: Dataset) -> Array:
         mean = np.bincount(data.labels.array, weight, data.n_classes) / weight.sum()
         return np.asarray(mean * (1 - mean))
     mean = weight @ data.labels.matrix / weight.sum()
-    spread = [weight @ (data.labels.matrix[:, k] - mean[k]) ** 2 for k in range(data.n_classes)]
-    return np.asarray(np.array(spread) / weight.sum())
+    return np.array([weight @ (data.labels.matrix[:, k] - mean[k]) ** 2 / weight.sum() for k in range(data.n_classes)])

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.basis import Basis, Choice, fit_basis
-from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
+from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import WHAT as LABELS
-from r2b._data.dataset import Dataset, read_labels
+from r2b._data.dataset import Dataset, read_labels, together
 from r2b._data.groups import Groups
-from r2b._data.numbers import read_continuous, refuse_weightless_table, weight_beside
+from r2b._data.numbers import read_continuous
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.demographic import means_of
 
@@ -88,7 +88,7 @@ def explained_variation(
     >>> found.as_dict(), found.basis.names
     ({'no': 0.466..., 'yes': 0.466...}, ('age, linear',))
     """
-    data = _together(y, attribute, sample_weight)
+    data = _read_beside(y, attribute, sample_weight)
     means, weights = means_of(data)
     there = weights > 0
     values, means, weights = data.groups.vocabularies[0].values[there], means[there], weights[there]
@@ -143,21 +143,15 @@ def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
     spread = np.sqrt(np.maximum(overall * (1 - overall), 0))
     # Divided before squaring: the square of the moment of a rare class can be too small for a float.
     scaled = np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)
-    shares: Floats = (scaled**2).sum(axis=0)
-    return shares
+    return np.asarray((scaled**2).sum(axis=0))
 
 
-def _together(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
+def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     """Read labels, one attribute and weights; unlike a group, a value of a continuous attribute may be left without weight."""
     labels = read_labels(y, normalize=False, fewest_classes=1)
     column = column_of(attribute, what=WHAT)
-    refuse_lengths(LABELS, labels.n_rows, WHAT, len(column))
-    index = refuse_other_index((LABELS, labels.vocabulary.index), (WHAT, column.index))
+    refuse_other_rows((LABELS, labels.n_rows, labels.vocabulary.index), (WHAT, len(column), column.index))
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
     codes, vocabulary = read_continuous(column, what=what, missing="error")
     groups = Groups((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
-    if sample_weight is None:
-        return Dataset(labels, groups)
-    weight, _ = weight_beside(sample_weight, labels.n_rows, (LABELS, index))
-    refuse_weightless_table(weight)
-    return Dataset(labels, groups, weight)
+    return together(labels, groups, sample_weight, "allow")

@@ -21,7 +21,6 @@ from r2b._data.arrays import Array
 from r2b._data.columns import refuse_other_choice
 from r2b._data.compute import generator
 from r2b._data.merge import class_weights
-from r2b._data.probabilities import row_blocks
 from r2b.errors import ParameterError
 from r2b.metrics.binomial import difference_bounds, largest_difference, mean_bounds, variance_of_means
 from r2b.metrics.demographic import divided, means_of, table_to_measure
@@ -112,8 +111,7 @@ def sample_of_values(values: Array, groups: Array, weight: Array | None, n_group
     """
     keys = [values, groups] if weight is None else [values, groups, weight]
     order = np.lexsort(keys)
-    new = np.zeros(len(values), dtype=bool)
-    new[0] = True
+    new = np.arange(len(values)) == 0
     for key in keys:
         new[1:] |= key[order][1:] != key[order][:-1]
     first = np.flatnonzero(new)
@@ -224,7 +222,9 @@ def effective_size(weight: Array) -> float:
     return float(group_sizes(np.zeros(len(weight), np.intp), weight, 1)[0])
 
 
-def gap_interval(means: Array, errors: Array, sizes: Array, sample: Sample | None, settings: IntervalSettings) -> Interval:
+def gap_interval(
+    codes: Array, values: Array, means: Array, weight: Array | None, sample: Sample | None, settings: IntervalSettings
+) -> Interval:
     """Give an interval for the largest difference between group means over all columns.
 
     The largest of several estimates is biased upwards and not normal, least of all where the truth is 0, and the percentile interval then
@@ -236,10 +236,13 @@ def gap_interval(means: Array, errors: Array, sizes: Array, sample: Sample | Non
 
     Parameters
     ----------
-    means, errors : ndarray of shape (R, L)
-        Group means and their standard errors.
-    sizes : ndarray of shape (R,)
-        Effective sizes of the groups. A group of one row says nothing about its own error: by the normal law, and resampled, [0, 1].
+    codes : ndarray of shape (N,)
+        The group of each row. A group of one row says nothing about its own error: by the normal law, and resampled, [0, 1].
+    values : ndarray of shape (N,) or (N, L)
+        Class codes, or values between 0 and 1.
+    means : ndarray of shape (R, L)
+        Those of the groups.
+    weight : ndarray of shape (N,) or None
     sample : Sample or None
         For the bootstrap alone, with cells of groups (first column the weight), or of groups x classes (the weight alone).
     settings : IntervalSettings
@@ -251,24 +254,25 @@ def gap_interval(means: Array, errors: Array, sizes: Array, sample: Sample | Non
 
     Examples
     --------
-    >>> means, errors = np.array([[0.2], [0.6]]), np.array([[0.03], [0.04]])
-    >>> gap_interval(means, errors, np.array([90, 90]), None, IntervalSettings(0.95, "normal"))
-    Interval(low=0.302..., high=0.497..., level=0.95, method='normal')
+    >>> codes, values = np.repeat([0, 1], 100), np.repeat([1, 0, 1, 0], [20, 80, 60, 40])[:, None]
+    >>> gap_interval(codes, values, np.array([[0.2], [0.6]]), None, None, IntervalSettings(0.95, "normal"))
+    Interval(low=0.275..., high=0.524..., level=0.95, method='normal')
     """
-    observed = float(np.max(means.max(axis=0) - means.min(axis=0)))
     level, (n_groups, n_classes) = settings.level, means.shape
     if n_groups == 1:
         return settings.interval(0.0, 0.0)
     if settings.method == "binomial":
-        variance = errors**2 * (np.maximum(sizes - 1, 1e-9) / sizes)[:, None]
+        variance, sizes = variance_of_means(codes, values, means, weight=weight)
         return settings.interval(*difference_bounds(means, variance, sizes, level=level))
+    sizes = group_sizes(codes, weight, n_groups)
     if sizes.min() <= 1 + 1e-9:
         return settings.interval(0.0, 1.0)
     if settings.method == "normal" or sample is None:
-        reaches = NormalDist().inv_cdf(1 - (1 - level) / (n_classes * n_groups * (n_groups - 1))) * errors
+        quantile = NormalDist().inv_cdf(1 - (1 - level) / (n_classes * n_groups * (n_groups - 1)))
+        reaches = quantile * _standard_errors(codes, values, means, weight, sizes)
         return settings.interval(*largest_difference(means, means - reaches, means + reaches, shared=False))
     changes = bootstrap(sample, lambda sums: _largest_change(sums, means), n_boot=settings.n_boot, random_state=settings.random_state)
-    reach = float(np.quantile(changes, level))
+    observed, reach = float(np.max(means.max(axis=0) - means.min(axis=0))), float(np.quantile(changes, level))
     return settings.interval(observed - reach, observed + reach)
 
 
@@ -330,27 +334,18 @@ def parity_interval(
     settings = IntervalSettings(level, method, n_boot, random_state)
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, _ = means_of(data)
-    sizes = group_sizes(data.groups.codes, data.weight, data.n_groups)
-    if method == "binomial":
-        variance, sizes = variance_of_means(data.groups.codes, data.labels.array, means, weight=data.weight)
-        return settings.interval(*difference_bounds(means, variance, sizes, level=level))
-    if method == "normal":
-        return gap_interval(means, _label_errors(data, means, sizes), sizes, None, settings)
-    return gap_interval(means, np.zeros_like(means), sizes, _sample_of_labels(data), settings)
+    sample = _sample_of_labels(data) if method == "bootstrap" else None
+    return gap_interval(data.groups.codes, data.labels.array, means, data.weight, sample, settings)
 
 
-def _label_errors(data: Dataset, means: Array, sizes: Array) -> Array:
-    """Give the standard errors of the group means of labels, of shape (R, L)."""
-    codes, weight = data.groups.codes, data.weight
-    totals = np.bincount(codes, weights=weight, minlength=data.n_groups)
-    if data.labels.matrix is None:
-        spread = means * (1 - means)
-    else:
-        spread = np.zeros_like(means)
-        for rows in row_blocks(data.labels.matrix):
-            off = (data.labels.matrix[rows] - means[codes[rows]]) ** 2
-            np.add.at(spread, codes[rows], off if weight is None else off * weight[rows, None])
-        spread /= totals[:, None]
+def _standard_errors(codes: Array, values: Array, means: Array, weight: Array | None, sizes: Array) -> Array:
+    """Give the standard errors of the group means of class codes, or of columns of values, of shape (R, L)."""
+    spread = means * (1 - means)
+    if values.ndim == 2:
+        totals = np.bincount(codes, weight, len(means))
+        for k in range(means.shape[1]):
+            off = (values[:, k] - means[codes, k]) ** 2
+            spread[:, k] = np.bincount(codes, off if weight is None else off * weight, len(means)) / totals
     return np.asarray(np.sqrt(spread / np.maximum(sizes[:, None] - 1, 1e-9)))
 
 

@@ -9,25 +9,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
-from r2b._data.columns import (
-    Column,
-    Frame,
-    Matrix,
-    argument_error,
-    column_of,
-    recognise,
-    refuse_lengths,
-    refuse_other_choice,
-    refuse_other_index,
-    row_labels,
-)
+from r2b._data.columns import Column, Frame, Matrix, column_of, recognise, refuse_other_choice, refuse_other_rows, row_labels
 from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.groups import read_groups
 from r2b._data.numbers import numbers_of, refuse_weightless_groups, refuse_weightless_table, weight_beside
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
-from r2b.errors import InputError, MissingValueError, ParameterError, UnseenError
-from r2b.metrics.intervals import Interval, IntervalMethod, IntervalSettings, gap_interval, group_sizes, mean_interval, sample_of_values
+from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
+from r2b.metrics.intervals import Interval, IntervalMethod, IntervalSettings, gap_interval, mean_interval, sample_of_values
 
 Ties = Literal["average", "strict", "lenient"]
 
@@ -92,12 +81,9 @@ class ErrorParity:
         self, level: float = 0.99, *, method: IntervalMethod = "bootstrap", n_boot: int = 1_000, random_state: int = 0
     ) -> Interval:
         """Give a confidence interval; for a maximum it is conservative, see :func:`r2b.metrics.intervals.gap_interval`."""
-        settings, n_groups = IntervalSettings(level, method, n_boot, random_state), len(self.groups)
-        spread = _group_means((self.rows - self.losses[self.codes]) ** 2, self.codes, self.weight, n_groups)
-        sizes = group_sizes(self.codes, self.weight, n_groups)
-        errors = np.sqrt(spread / np.maximum(sizes - 1, 1e-9))[:, None]
-        sample = sample_of_values(self.rows, self.codes, self.weight, n_groups)
-        return gap_interval(self.losses[:, None], errors, sizes, sample, settings)
+        settings = IntervalSettings(level, method, n_boot, random_state)
+        sample = sample_of_values(self.rows, self.codes, self.weight, len(self.groups)) if method == "bootstrap" else None
+        return gap_interval(self.codes, self.rows[:, None], self.losses[:, None], self.weight, sample, settings)
 
 
 def top_k_accuracy(
@@ -141,8 +127,7 @@ def top_k_accuracy(
         raise ParameterError(f"k is {k!r}, but there are {n_classes} classes.", remedy=f"Pass 1 to {n_classes}.", k=k, n_classes=n_classes)
     rows = np.empty(len(matrix))
     for block in row_blocks(matrix):
-        hits = _hits(matrix[block], k, ties)
-        rows[block] = _at_labels(hits, labels, block)
+        rows[block] = _at_labels(_hits(matrix[block], k, ties), labels, block)
     return _score(rows, sample_weight, index)
 
 
@@ -240,21 +225,14 @@ def error_parity(
     else:
         rows, index = _read_losses(losses)
     groups = read_groups(sensitive_features)
-    refuse_lengths("losses", len(rows), "sensitive_features", groups.n_rows)
-    beside = (("losses", index), ("sensitive_features", groups.index))
-    refuse_other_index(*beside)
+    index = refuse_other_rows(("losses", len(rows), index), ("sensitive_features", groups.n_rows, groups.index))
     if sample_weight is not None:
-        weight, _ = weight_beside(sample_weight, len(rows), *beside)
+        weight, _ = weight_beside(sample_weight, len(rows), ("losses", index))
     if weight is not None:
         refuse_weightless_groups(weight, groups)
     codes = groups.codes.astype(np.intp)
-    means = _group_means(rows, codes, weight, groups.n_groups)
+    means = np.bincount(codes, rows if weight is None else rows * weight) / np.bincount(codes, weight)
     return ErrorParity(float(means.max() - means.min()), means, groups.names, rows, codes, weight)
-
-
-def _group_means(rows: Array, codes: Array, weight: Array | None, n_groups: int) -> Array:
-    weighted = rows if weight is None else rows * weight
-    return np.bincount(codes, weighted, n_groups) / np.bincount(codes, weight, n_groups)
 
 
 def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
@@ -283,10 +261,9 @@ def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -
     """Read labels and scores of the same rows, with the columns of both in one order, and their row labels."""
     found = recognise(scores, what="scores")
     if isinstance(found, Column):
-        raise argument_error("scores", "has one column", "Pass one column per class.")
+        raise ShapeError("The argument scores has one column.", remedy="Pass one column per class.", argument="scores")
     truth = recognise(y_true, what="y_true")
-    refuse_lengths("y_true", len(truth), "scores", len(found))
-    index = refuse_other_index(("y_true", truth.index), ("scores", found.index))
+    index = refuse_other_rows(("y_true", len(truth), truth.index), ("scores", len(found), found.index))
     if not isinstance(truth, Column) and len(truth.columns) == 1:
         (truth,) = truth.columns  # a table of one column is a column
     vocabulary = Vocabulary(_classes_of(found, truth, classes))
@@ -318,9 +295,9 @@ def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: 
     else:
         known, source = class_names(truth, what="y_true"), "y_true has columns for"
     if len(known) != n_columns:
-        problem = f"has {n_columns} columns, but {source} {len(known)} classes"
+        problem = f"The argument scores has {n_columns} columns, but {source} {len(known)} classes."
         remedy = "Pass classes= with the class of every column, in order."
-        raise argument_error("scores", problem, remedy, n_columns=n_columns, n_classes=len(known))
+        raise ShapeError(problem, remedy=remedy, argument="scores", n_columns=n_columns, n_classes=len(known))
     # Where both the columns and the caller name the classes, and not alike, one of the two would be silently overruled.
     names = found.names if isinstance(found, Frame) else known
     place = next((j for j, name in enumerate(names) if not same_class(name, known[j])), None)

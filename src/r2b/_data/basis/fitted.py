@@ -278,5 +278,4 @@ def _orthonormal(centred: Floats, share: Floats, names: tuple[str, ...], kind: K
         remedy = OTHER_KNOTS if kind == "spline" else "Leave it out: bounding the others bounds it."
         raise ParameterError(problem, remedy=remedy, function=name, new_part=float(new[first]))
     signed = triangle * np.sign(np.diag(triangle))[:, None]
-    transform: Floats = np.triu(np.linalg.inv(signed)) / norm[:, None]
-    return transform
+    return np.asarray(np.triu(np.linalg.inv(signed)) / norm[:, None])

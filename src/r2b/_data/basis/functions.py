@@ -225,8 +225,7 @@ def natural_splines(knots: Floats, numbers: Floats) -> Floats:
 
     def curve(part: Floats) -> Floats:
         # Clipped, the cubic term is gone beyond the outermost knots and the straight line of the boundary goes on.
-        cubic: Floats = (width * width / 6 * (np.clip(part, 0, 1) ** 3 - part))[:, None]
-        return cubic
+        return np.asarray((width * width / 6 * (np.clip(part, 0, 1) ** 3 - part))[:, None])
 
     splines = left[:, None] * level[piece] + right[:, None] * level[piece + 1]
     splines += curve(left) * bend[piece] + curve(right) * bend[piece + 1]
