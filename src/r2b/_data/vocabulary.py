@@ -235,9 +235,9 @@ def read_vocabulary(column: Column, *, what: str, keep_missing: bool = False) ->
     >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
     (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
     """
-    missing = column.missing() if keep_missing else np.zeros(0, dtype=bool)
-    has_missing = bool(missing.any())
-    if has_missing:
+    missing = column.missing() if keep_missing else None
+    has_missing = missing is not None and bool(missing.any())
+    if missing is not None and has_missing:
         refuse_all_missing(missing, what)
         codes, values = _factorize_rows(column, np.flatnonzero(~missing), what=what)
         codes = with_missing(codes, missing, len(values))
