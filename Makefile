@@ -24,7 +24,7 @@ help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## debias a real data set and show the certificate
-	@$(RUN) -m r2b.cli.demo
+	@$(RUN) scripts/demo.py
 
 test: $(STAMP)  ## run every test and every example in the documentation of the code
 	@$(RUN) -m pytest $(SPREAD) $(PYTEST_ARGS)

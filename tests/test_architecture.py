@@ -198,8 +198,8 @@ PLANTED: list[tuple[Rule, str, str]] = [
 ]
 ALLOWED: list[tuple[Rule, str, str]] = [
     (imports_flow_one_way, "r2b._solve.solvers.newton", "from r2b._solve.oracle import Oracle\nfrom . import blocks\nimport numpy"),
-    (imports_flow_one_way, "r2b.cli.demo", "import r2b\nfrom r2b import debias"),
-    (imports_flow_one_way, "r2b", "from r2b.cli.demo import anything"),
+    (imports_flow_one_way, "r2b.cli.root", "import r2b\nfrom r2b import debias"),
+    (imports_flow_one_way, "r2b", "from r2b.cli.root import anything"),
     (optional_libraries_wait, "r2b.sklearn.transformer", "from sklearn.base import BaseEstimator"),
     (optional_libraries_wait, "r2b._data.columns", "if TYPE_CHECKING:\n    import pandas\ndef f():\n    import numba"),
     (few_modules_walk_rows, "r2b._solve.oracle.blocks", "for i in range(n_rows):\n    pass"),

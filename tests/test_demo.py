@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from r2b.cli import demo
+from scripts import demo
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_fits_100_columns_of_plain_ascii(lines: list[str]) -> None:
 
 
 def test_runs_as_a_module_in_a_pipe_and_leaves_a_report(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-m", "r2b.cli.demo"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-W", "error", demo.__file__], capture_output=True, text=True, check=True, cwd=tmp_path)
     report = tmp_path / done.stdout.rstrip().rpartition(": ")[2]
     assert report.parent == tmp_path / "r2b-demo" and "22.1" in report.read_text(encoding="utf-8")
     assert done.stderr == ""
@@ -97,7 +97,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run([sys.executable, "-u", "-m", "r2b.cli.demo"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([sys.executable, "-u", demo.__file__], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     finally:
         os.close(writing)
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""``python -m r2b.cli.demo``: audit and debias real labels, and say in plain text what was done, what holds and how it can be undone."""
+"""Audit and debias real labels, and say in plain text what was done, what holds and how it can be undone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import r2b
-from r2b.metrics.demographic import demographic_parity, demographic_parity_by_class, group_means
+from r2b.metrics import demographic_parity, demographic_parity_by_class, group_means
 
 WIDTH = 100
 _SHOWN_CLASSES = 6
@@ -115,7 +115,7 @@ def _answer(number: int, question: Question, y: Column, attributes: dict[str, Co
     yield from _result(fair)
     yield from ("", "Certificate, recomputed from the data and the labels that leave; the solver is not asked")
     yield from _certificate(fair)
-    yield from ("", "How the labels leave, each measured again by r2b.metrics.demographic")
+    yield from ("", "How the labels leave, each measured again by r2b.metrics")
     yield from _outputs(y, attributes, fair)
 
 
