@@ -73,17 +73,15 @@ def damaged(content: bytes, seed: int) -> bytes:
 
 
 def use(kind: str, content: bytes, folder: str) -> None:
-    """Do with a file what commands and the app do: read it, list it, write it, solve it; in memory, and part by part."""
+    """Do with a file what commands and the app do: read it, list it, write it, solve it; whole columns, and part by part."""
     import r2b
-    from r2b._files import read_table
     from r2b.app.workspace import _columns
+    from r2b.engines.files import FileSource
     from r2b.errors import R2BError
 
     try:
-        table = read_table(name_of(kind), stream=io.BytesIO(content))
+        table = FileSource.open(name_of(kind), stream=io.BytesIO(content))
         _columns(table)
-        table.encoded({"new": ["a"] * table.n_rows})
-        table.encoded({"new": ["a"]}, rows=[table.n_rows - 1])
         if {"job", "sex"} <= set(table.names):
             found: Any = table.columns(["job", "sex"])
             r2b.debias(found["job"], sensitive_features=found["sex"], epsilon=0.01)

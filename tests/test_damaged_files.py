@@ -15,8 +15,8 @@ from cli_calls import R2B
 from damaged_files import KINDS, campaign, whole
 
 from r2b import scan
-from r2b._files import read_table
-from r2b._files.limits import unpacked_within
+from r2b._files.compression import unpacked_within
+from r2b.engines.files import FileSource
 from r2b.errors import DamagedFileError, FileTooLargeError
 
 pa = pytest.importorskip("pyarrow")
@@ -105,7 +105,8 @@ def test_a_whole_file_comes_through_the_other_process_as_it_is(app: Served, kind
         parts = {"label": "job", "sensitive": ["sex"], "epsilon": 0.01, "form": "round", "kind": "parquet"}
         answer = app.post(f"{page}/labels", parts)
         table = parquet.read_table(io.BytesIO(answer.body))
-        assert table.drop_columns([table.column_names[-1]]).equals(read_table(name, stream=io.BytesIO(whole(kind))).table)  # type: ignore[attr-defined]
+        source = FileSource.open(name, stream=io.BytesIO(whole(kind)))
+        assert table.drop_columns([table.column_names[-1]]).equals(pa.table(source.columns(source.names)))
 
 
 def bomb(kind: str, rows: int = 3_000_000) -> bytes:
@@ -139,13 +140,9 @@ def test_a_small_file_that_grows_is_refused_with_both_sizes_and_the_limit(app: S
     content = bomb(kind)
     assert len(content) < 400_000
     with unpacked_within(10_000_000), pytest.raises(FileTooLargeError) as refused:
-        read_table(f"big.{kind}", stream=io.BytesIO(content))
-    assert (
-        int(str(refused.value.facts["size"])) > 10_000_000
-        and "--stream" in refused.value.remedy
-        and "--max-unpacked" in refused.value.remedy
-    )
-    assert read_table(f"big.{kind}", stream=io.BytesIO(content)).n_rows >= 8000
+        FileSource.open(f"big.{kind}", stream=io.BytesIO(content)).columns(["sex"])
+    assert int(str(refused.value.facts["size"])) > 10_000_000 and "--max-unpacked" in refused.value.remedy
+    assert len(FileSource.open(f"big.{kind}", stream=io.BytesIO(content)).columns(["sex"])["sex"]) >= 8000
     answer = app.post(f"/tables?name=big.{kind}", content)
     assert answer.status == 413 and "unpacked" in answer.json["problem"] and "--max-upload" in answer.json["remedy"]
     assert app.post("/tables?name=a.csv", PEOPLE).status == 201
@@ -171,16 +168,16 @@ def test_a_record_batch_that_grows_is_refused_part_by_part_too(tmp_path: Path) -
 def test_a_file_cut_short_is_called_damaged() -> None:
     for kind in KINDS[:-2]:
         with pytest.raises(DamagedFileError):
-            read_table("a.parquet" if kind == "parquet" else "a.arrow", stream=io.BytesIO(whole(kind)[:-60]))
+            source = FileSource.open("a.parquet" if kind == "parquet" else "a.arrow", stream=io.BytesIO(whole(kind)[:-60]))
+            source.columns(source.names)
 
 
-def test_names_of_columns_that_are_no_text_are_refused_by_both_readers(tmp_path: Path) -> None:
+def test_names_of_columns_that_are_no_text_are_refused(tmp_path: Path) -> None:
     sink = io.BytesIO()
     feather.write_feather(pa.table({"sex_of_person": ["f", "m"], "job": ["x", "y"]}), sink, compression="uncompressed")
     (tmp_path / "a.feather").write_bytes(sink.getvalue().replace(b"sex_of_person", b"sex\xff\xff\xff\xffperson"))
-    for read in (read_table, scan):
-        with pytest.raises(DamagedFileError):
-            read(tmp_path / "a.feather")
+    with pytest.raises(DamagedFileError):
+        scan(tmp_path / "a.feather")
 
 
 def test_long_texts_that_repeat_are_read_a_few_rows_at_a_time(tmp_path: Path) -> None:

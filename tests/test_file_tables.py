@@ -285,7 +285,7 @@ def test_a_file_cut_short_is_refused(kind: str, compression: str) -> None:
 
 
 def test_a_compressed_file_with_types_that_grows_beyond_the_limit_is_refused() -> None:
-    from r2b._files.limits import unpacked_within
+    from r2b._files.compression import unpacked_within
 
     content = compress(bytes(3_000_000), "gz")
     with unpacked_within(1_000_000), pytest.raises(FileTooLargeError, match=r"t\.parquet\.gz .* the limit is 1 MB"):

@@ -183,7 +183,8 @@ def test_a_null_label_deep_in_a_file_is_named_with_its_row_group(tmp_path: Path)
     labels[2_345] = None
     pq.write_table(PEOPLE.set_column(1, "job", pa.array(labels)), tmp_path / "gap.parquet", row_group_size=700)
     with pytest.raises(
-        MissingValueError, match=r"gap.parquet, row group 3, row 245: Row 2345 has no value in 'job'. Every row needs a label"
+        MissingValueError,
+        match=r"gap.parquet, row group 3, row 245: Row 2345 has no value in 'job'. 1 of 3,000 rows has none. Every row needs a label",
     ) as caught:
         r2b.scan(tmp_path / "gap.parquet").debias("job", sensitive_features="sex")
     assert caught.value.facts["row"] == 2_345

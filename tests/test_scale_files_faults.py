@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import r2b
+from r2b.engines.batch import ahead
 from r2b.engines.files.delimited import DelimitedStored
-from r2b.engines.spool import ahead
 from r2b.errors import InputError, ParameterError, R2BError
 
 PEOPLE = file_tables.people()
@@ -158,7 +158,7 @@ def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
 
 
 def little_room(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    monkeypatch.setattr("r2b.engines.spool.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
+    monkeypatch.setattr("r2b._files.atomic.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
 
 
 def test_a_disk_without_room_is_seen_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ sys.exit(main(words))
 def test_a_run_that_is_stopped_while_it_writes_has_no_output(number: signal.Signals, code: int, way: str, tmp_path: Path) -> None:
     given = file_tables.WAYS[way](PEOPLE, tmp_path)
     target = tmp_path / ("out" if way == "folder" else f"out.{way}")
-    words = ["debias", given, "--label", "job", "--sensitive", "sex", "--form", "round", "--stream", "--output", target, "--quiet"]
+    words = ["debias", given, "--label", "job", "--sensitive", "sex", "--form", "round", "--output", target, "--quiet"]
     kind = "TextOut" if way == "csv" else "ParquetOut"
     command = [sys.executable, "-W", "error", "-c", STOPPED, str(int(number)), kind, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})

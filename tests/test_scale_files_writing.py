@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +81,27 @@ def test_the_text_of_every_record_stays(end: bytes, last: bool, marked: bool, tm
     assert (tmp_path / "q.csv").read_bytes() == (b"\xef\xbb\xbf" if marked else b"") + wanted + (end if last else b"")
 
 
-def test_text_is_written_as_the_table_in_memory_writes_it(tmp_path: Path) -> None:
-    from r2b._files import encode_table, read_table
-
+def test_new_fields_are_those_that_the_library_of_python_writes(tmp_path: Path) -> None:
     place = file_tables.write(PEOPLE, tmp_path / "p.csv")
+    lines = place.read_text().splitlines(keepends=True)
+    reader, ends = csv.reader(lines), [0]
+    for _ in reader:
+        ends.append(reader.line_num)
+    records = ["".join(lines[start:stop]).rstrip("\n") for start, stop in pairwise(ends)]
     fair = fair_of(place)
     for form in FORMS:
         fair.write(tmp_path / f"{form}.csv", form)
         new = pa.Table.from_batches(list(fair.frame(form))).select(list(fair.rows.relabel(fair.rule, form).names))
-        rows = new["job_fair_row"].to_pylist() if form == "expand" else None
-        table = read_table(place)
-        wanted = encode_table(table, {name: new[name].combine_chunks() for name in new.column_names}, table.format, rows)
-        assert (tmp_path / f"{form}.csv").read_bytes() == wanted
+        rows = new["job_fair_row"].to_pylist() if form == "expand" else range(len(PEOPLE))
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
+            [new.column_names, *zip(*(new[name].to_pylist() for name in new.column_names), strict=True)]
+        )
+        wanted = [
+            f"{record},{tail}\n"
+            for record, tail in zip([records[0], *(records[row + 1] for row in rows)], out.getvalue().splitlines(), strict=True)
+        ]
+        assert (tmp_path / f"{form}.csv").read_text() == "".join(wanted)
 
 
 def test_blank_lines_at_the_end_stay_there(tmp_path: Path) -> None:

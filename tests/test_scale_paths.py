@@ -30,7 +30,7 @@ def test_a_path_may_begin_with_the_users_folder(file: Path, monkeypatch: pytest.
     fair = r2b.scan("~/my people.parquet").debias("job", **ASK)
     fair.write("~/fair.parquet", "round")
     assert pq.read_table(file.parent / "fair.parquet").num_rows == 200
-    assert r2b.scan("~/my*.parquet").names == fair.source.names  # type: ignore[union-attr]
+    assert r2b.scan("~/my*.parquet").names == fair.rows.source.names  # type: ignore[union-attr]
 
 
 def test_a_file_whose_name_is_a_tilde_is_read_as_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,102 +1,28 @@
-"""Parquet and Arrow files; the types of all columns stay what they are."""
+"""Arrow: the library, checks of what it reads before anything looks into it, and what the messages of its files say about themselves.
+
+What a file says about itself is not to be believed: an offset that points outside of its buffer makes Arrow read memory that is not there,
+and the process ends. So :func:`sound` comes before any other use of what was read.
+
+For the codec of a message and the size that it unpacks to, Arrow has no function. The metadata of a message are a flatbuffer:
+Message.header (field 2) is a RecordBatch, or a DictionaryBatch whose field 1 is one. A RecordBatch has its buffers in field 2, as pairs of
+offset and length, and a BodyCompression in field 3, whose field 0 is the codec. A compressed buffer begins with the size that it unpacks
+to.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
-from r2b._files.formats import Format
-from r2b._files.table import Table
-from r2b.errors import DamagedFileError, EmptyError, FileTooLargeError, InputError, require
+MAGIC = b"ARROW1"
+_CODECS = {0: "lz4", 1: "zstd"}
+_FEW_ROWS = 4096  # of a batch whose values may be of any length
 
 
 def pyarrow() -> Any:
-    """Import the library, or say what to install."""
-    return require("pyarrow", "Parquet and Arrow files need pyarrow", extra="frames")
-
-
-@dataclass(eq=False)
-class ArrowTable(Table):
-    """A table in memory of Arrow, from Parquet or from an Arrow file or stream.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-    """
-
-    name: str
-    format: Format
-    table: Any
-    names: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.names = tuple(self.table.column_names)
-
-    @classmethod
-    def parse(cls, content: bytes, name: str, format: Format) -> ArrowTable:
-        """Read a file of either kind; nothing is looked at before all of it is found to be sound.
-
-        Raises
-        ------
-        DamagedFileError
-            It is cut short, or what it says about itself does not hold.
-        FileTooLargeError
-            It grows beyond the limit when it is unpacked.
-        """
-        from r2b._files.arrow_loading import load
-
-        arrow = pyarrow()
-        try:
-            table = load(content, name, format.kind)
-        except FileTooLargeError:
-            raise
-        except (arrow.ArrowException, OSError, ValueError) as cause:
-            raise DamagedFileError(
-                f"{name} cannot be read as {format.kind}: {first_line(cause)}.",
-                remedy="Check that the file is whole, and say what it is with --format.",
-                path=name,
-                format=format.kind,
-            ) from cause
-        if table.num_rows == 0 or table.num_columns == 0:
-            raise EmptyError(f"{name} has no rows.", remedy="Pass at least one row.", path=name)
-        return cls(name, format, table)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return int(self.table.num_rows)
-
-    def columns(self, wanted: Sequence[str]) -> dict[str, Any]:
-        """Give columns as chunked arrays."""
-        return {name: self.table.column(self.names.index(name)) for name in wanted}
-
-    def encoded(self, new: Mapping[str, Sequence[Any]], rows: Sequence[int] | None = None) -> bytes:
-        """Write the table with new columns in its own format."""
-        arrow = pyarrow()
-        table = self.table if rows is None else self.table.take(arrow.array(rows))
-        for name, values in new.items():
-            table = table.append_column(name, _column(arrow, values, name))
-        return written(table, self.format.kind)
-
-
-def written(table: Any, kind: str) -> bytes:
-    """Give an Arrow table as the bytes of a file."""
-    arrow = pyarrow()
-    sink = arrow.BufferOutputStream()
-    if kind == "parquet":
-        importlib.import_module("pyarrow.parquet").write_table(table, sink)
-    else:
-        with arrow.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def of_columns(columns: Mapping[str, Any]) -> Any:
-    """Build an Arrow table from columns of any kind."""
-    arrow = pyarrow()
-    return arrow.table({name: _column(arrow, values, name) for name, values in columns.items()})
+    """Import the library where it is used."""
+    return importlib.import_module("pyarrow")
 
 
 def first_line(cause: Exception) -> str:
@@ -104,14 +30,150 @@ def first_line(cause: Exception) -> str:
     return str(cause).splitlines()[0].rstrip(". ") if str(cause).strip() else type(cause).__name__
 
 
-def _column(arrow: Any, values: Any, name: str) -> Any:
-    if isinstance(values, (arrow.Array, arrow.ChunkedArray)):
-        return values
-    try:
-        return arrow.array(values)
-    except (arrow.ArrowException, OverflowError) as cause:
-        raise InputError(
-            f"The column {name!r} holds values of several types, which Arrow cannot hold in one column: {first_line(cause)}.",
-            remedy="Write JSON Lines or CSV with --output-format.",
-            column=name,
-        ) from cause
+def sound(data: Any) -> Any:
+    """Give a table or a record batch back after all of it was checked: offsets, codes of dictionaries, text.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        It is damaged.
+    """
+    data.validate(full=True)
+    return data
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def unfolded_bytes(data: Any) -> int:
+    """Give the bytes of a table with every value written out: a code, or a run, stands for a text of any length.
+
+    Parameters
+    ----------
+    data : pyarrow.Table or pyarrow.RecordBatch
+        That is sound.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> unfolded_bytes(pyarrow.table({"x": pyarrow.array(["long text"] * 1000).dictionary_encode()})) >= 9000
+    True
+    """
+    chunks = [chunk for column in data.columns for chunk in getattr(column, "chunks", [column])]
+    return sum(map(_unfolded, chunks))
+
+
+def _unfolded(array: Any) -> int:
+    arrow, compute, kind = pyarrow(), importlib.import_module("pyarrow.compute"), array.type
+    # A value takes a byte at the least, also where a file holds no bytes for it at all.
+    least = max(int(array.nbytes), len(array))
+    if arrow.types.is_dictionary(kind):
+        return max(least, int(compute.sum(_lengths(array.dictionary).take(array.indices)).as_py() or 0))
+    if arrow.types.is_run_end_encoded(kind):
+        return max(least, len(array) * int(compute.max(_lengths(array.values)).as_py() or 0))
+    if str(kind) in ("string_view", "binary_view"):
+        return max(least, int(compute.sum(_lengths(array)).as_py() or 0))
+    if arrow.types.is_list_view(kind) or arrow.types.is_large_list_view(kind):
+        values = int(compute.sum(compute.list_value_length(array)).as_py() or 0)
+        return max(least, values * int(compute.max(_lengths(array.values)).as_py() or 0))
+    if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
+        return max(least, _unfolded(array.flatten()))
+    if arrow.types.is_struct(kind):
+        return max(least, sum(map(_unfolded, array.flatten())))
+    return least
+
+
+def _lengths(values: Any) -> Any:
+    """Give the bytes of each value; of a nested one all that there are, which is more than it has."""
+    arrow, compute, kind = pyarrow(), importlib.import_module("pyarrow.compute"), values.type
+    if str(kind) in ("string_view", "binary_view"):  # few at a time: views may all look at the same long text
+        plain = arrow.large_string() if str(kind) == "string_view" else arrow.large_binary()
+        parts = [_lengths(values.slice(first, _FEW_ROWS).cast(plain)) for first in range(0, len(values), _FEW_ROWS)]
+        return arrow.chunked_array(parts, arrow.int64())
+    if _is_text(arrow, values.type):
+        return compute.binary_length(values).cast(arrow.int64())
+    return arrow.repeat(arrow.scalar(max(int(values.nbytes), 1) if arrow.types.is_nested(kind) else 8, arrow.int64()), len(values))
+
+
+def batch_messages(arrow: Any, source: Any) -> Iterator[Any]:
+    """Give the messages that hold record batches and dictionaries.
+
+    Parameters
+    ----------
+    arrow : module
+    source : pyarrow.NativeFile
+        A file or a stream, at its start.
+    """
+    if source.read(len(MAGIC)) == MAGIC:
+        source.seek(8)  # the magic word and its padding: messages follow as in a stream
+    else:
+        source.seek(0)
+    for message in arrow.ipc.MessageReader.open_stream(source):
+        if message.type in ("record batch", "dictionary"):
+            yield message
+
+
+def codec_of(message: Any) -> str | None:
+    """Tell how a message is compressed: "lz4", "zstd" or None."""
+    metadata = message.metadata.to_pybytes()
+    squeezed = _compression(metadata, _batch(message, metadata))
+    if squeezed is None:
+        return None
+    codec = _field(metadata, squeezed, 0)
+    return _CODECS.get(0 if codec is None else _integer(metadata, codec, 1))
+
+
+def unpacked_bytes(message: Any) -> int:
+    """Give the bytes that a message unpacks to; what is not compressed has the size it has in the file."""
+    body = message.body
+    metadata = message.metadata.to_pybytes()
+    batch = _batch(message, metadata)
+    if batch is None or _compression(metadata, batch) is None:
+        return int(body.size)
+    place = _field(metadata, batch, 2)
+    if place is None:
+        return 0
+    vector = _followed(metadata, place)
+    total = 0
+    for each in range(_integer(metadata, vector, 4)):
+        pair = vector + 4 + 16 * each
+        offset, length = _integer(metadata, pair, 8), _integer(metadata, pair + 8, 8)
+        if length >= 8 and 0 <= offset <= body.size - 8:
+            told = _integer(body[offset : offset + 8].to_pybytes(), 0, 8)
+            total += length if told < 0 else told
+    return total
+
+
+def _batch(message: Any, metadata: bytes) -> int | None:
+    """Give the place of the RecordBatch."""
+    header = _table(metadata, _integer(metadata, 0, 4), 2)
+    return header if header is None or message.type == "record batch" else _table(metadata, header, 1)
+
+
+def _compression(metadata: bytes, batch: int | None) -> int | None:
+    return None if batch is None else _table(metadata, batch, 3)
+
+
+def _table(buffer: bytes, table: int, number: int) -> int | None:
+    place = _field(buffer, table, number)
+    return None if place is None else _followed(buffer, place)
+
+
+def _field(buffer: bytes, table: int, number: int) -> int | None:
+    """Give the place of a field of a flatbuffer table; None where it has its default."""
+    layout = table - _integer(buffer, table, 4)
+    slot = 4 + 2 * number
+    if slot >= _integer(buffer, layout, 2):
+        return None
+    offset = _integer(buffer, layout + slot, 2)
+    return table + offset if offset else None
+
+
+def _followed(buffer: bytes, place: int) -> int:
+    return place + _integer(buffer, place, 4)
+
+
+def _integer(buffer: bytes, place: int, size: int) -> int:
+    return int.from_bytes(buffer[place : place + size], "little", signed=size != 2)

@@ -180,6 +180,32 @@ def unwritable(path: str | Path, cause: OSError) -> ParameterError:
     return ParameterError(f"{path} cannot be written: {told}.", remedy=remedy, path=str(path), errno=cause.errno)
 
 
+def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "write elsewhere") -> None:
+    """Refuse before any work is done where the disk has no room for it.
+
+    Raises
+    ------
+    ParameterError
+        Names the folder, what is needed and what is free.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < n_bytes:
+        raise ParameterError(
+            f"The disk of {folder} has {_size(free)} free, and {what} need about {_size(n_bytes)}.",
+            remedy=f"Make room there, or {elsewhere}.",
+            path=folder,
+            free=free,
+            needed=n_bytes,
+        )
+
+
+def _size(n_bytes: int) -> str:
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.1f} {unit}"
+    return f"{n_bytes} bytes"
+
+
 def _refuse_within(target: Path, keep: tuple[str, ...]) -> None:
     """Refuse what lies in a folder that is read, and a folder that holds what is read."""
     place = Path(os.path.realpath(target))

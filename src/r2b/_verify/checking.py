@@ -16,7 +16,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import Groups
 from r2b._data.groups import Layout
 from r2b._data.probabilities import TOLERANCE
-from r2b._files.plain import as_text
+from r2b._files.text import as_text
 from r2b._labels import FairLabels
 from r2b._labels.options import request_and_settings
 from r2b._labels.realised import realised
@@ -26,10 +26,10 @@ from r2b._verify.evidence import RowSums
 from r2b._verify.record import Record, beside, read_record
 from r2b._verify.rows import ROWS, Fingerprints, Output, spelled_schema
 from r2b.engines.applying import recounted
+from r2b.engines.batch import ahead
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import names_of, refuse_columns
 from r2b.engines.source import Relabel
-from r2b.engines.spool import ahead
 from r2b.engines.table_rows import TableRows, read_rows
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._files.arrow import pyarrow
-from r2b._files.plain import as_text
+from r2b._files.text import as_text
 from r2b._labels.labels import Form
 from r2b.engines.batch import Batch, in_batches, numbers_of, plain_type, taken_rows
 from r2b.engines.files.stored import PIECE_ENTRIES

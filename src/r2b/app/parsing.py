@@ -14,9 +14,8 @@ import sys
 from typing import Any
 
 from r2b._files.arrow import pyarrow
-from r2b._files.compression import decompress
+from r2b._files.compression import decompress, unpacked_within
 from r2b._files.formats import Format
-from r2b._files.limits import unpacked_within
 from r2b.engines.files import FileSource
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from r2b._files.delimited import DelimitedTable
 from r2b._files.formats import format_of
+from r2b.engines.files.delimited import Header
 from r2b.errors import R2BError
 
 _HEAD = 1 << 16  # bytes in which a header is looked for
@@ -43,7 +43,7 @@ def names_in(data: Any) -> tuple[str, ...]:
         if shape.kind in ("csv", "tsv"):
             with open(data, "rb") as file:
                 text = file.read(_HEAD).decode("utf-8-sig", "replace")
-            return DelimitedTable.parse(text, data, shape, None, "utf-8").names
+            return Header.read(text, data, shape, None).names
     except (R2BError, OSError, ImportError, ValueError):  # a press of Tab is no place for an error
         return ()
     return ()

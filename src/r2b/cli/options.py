@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from r2b._files import did_you_mean
-from r2b._files.limits import MOST_UNPACKED, unpacked_within
+from r2b._files.compression import MOST_UNPACKED, unpacked_within
 from r2b._labels.options import CHOICES, DEFAULTS
 from r2b.cli import completing
 

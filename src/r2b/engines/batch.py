@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from r2b._data.compute import cores
 from r2b._files.arrow import pyarrow
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError, R2BError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _FILL = "Fill or drop such rows."
 _POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")  # as people of many countries write a number
 
@@ -249,3 +254,32 @@ def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None
         column = column.combine_chunks() if hasattr(column, "chunks") else column
         return int(lists_to_matrix(column, name=name).shape[1])
     return None
+
+
+def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """Give results in the order of the items while threads work on the next few.
+
+    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is the memory.
+
+    Examples
+    --------
+    >>> list(ahead(abs, [-1, -2, -3], threads=2))
+    [1, 2, 3]
+    """
+    n_threads = cores() if threads is None else threads
+    if n_threads <= 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for each in waiting:
+            each.cancel()
+        pool.shutdown(wait=True)

@@ -13,9 +13,9 @@ from typing import Any
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, ahead
 from r2b.engines.roles import Decode
-from r2b.engines.spool import Spool, ahead, refusal
+from r2b.engines.spool import Spool, refusal
 from r2b.errors import EmptyError
 
 _IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file

@@ -9,21 +9,18 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import shutil
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from r2b._data.compute import cores
+from r2b._files.atomic import refuse_little_room
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, ahead
 from r2b.engines.roles import Decode
 from r2b.errors import ParameterError, R2BError
 
@@ -31,41 +28,11 @@ if TYPE_CHECKING:
     from r2b.engines.files import FileSource
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
+_ELSEWHERE = "name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)"
 _PAGE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 _SHARED = getattr(mmap, "MAP_SHARED", 0)
 _AT_ONCE = getattr(mmap, "MAP_POPULATE", 0)  # one call instead of a fault per page
-
-
-def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """Give results in the order of the items while threads work on the next few.
-
-    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is the memory.
-
-    Examples
-    --------
-    >>> list(ahead(abs, [-1, -2, -3], threads=2))
-    [1, 2, 3]
-    """
-    n_threads = cores() if threads is None else threads
-    if n_threads <= 1:
-        yield from map(work, items)
-        return
-    waiting: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for each in waiting:
-            each.cancel()
-        pool.shutdown(wait=True)
 
 
 @dataclass(frozen=True)
@@ -168,7 +135,10 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
         The disk has not enough room.
     """
     folder = source.scratch or tempfile.gettempdir()
-    refuse_little_room(folder, needed(source, decode), "decoded probabilities")
+    try:
+        refuse_little_room(folder, needed(source, decode), "decoded probabilities", _ELSEWHERE)
+    except OSError as cause:
+        raise refusal(folder, cause) from cause
     spool = Spool(folder, source.threads)
 
     def decoded(batch: Batch) -> Block:
@@ -190,47 +160,13 @@ def needed(source: FileSource, decode: Decode) -> int:
     return (source.n_rows or 0) * (width + 1 + 8 + (0 if decode.roles.weight is None else 8))
 
 
-def refuse_little_room(folder: str, n_bytes: int, what: str) -> None:
-    """Refuse before any work is done where the disk has no room for it.
-
-    Raises
-    ------
-    ParameterError
-        Names the folder, what is needed and what is free.
-    """
-    try:
-        free = shutil.disk_usage(folder).free
-    except OSError as cause:
-        raise refusal(folder, cause) from cause
-    if free < n_bytes:
-        raise ParameterError(
-            f"The disk of {folder} has {_size(free)} free, and {what} need about {_size(n_bytes)}.",
-            remedy=f"Make room there, or {_elsewhere(what)}.",
-            path=folder,
-            free=free,
-            needed=n_bytes,
-        )
-
-
-def _elsewhere(what: str) -> str:
-    scratch = "name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)"
-    return scratch if what.startswith("decoded") else "write elsewhere"
-
-
 def refusal(folder: str, cause: OSError) -> R2BError:
     """Say that scratch space ran out, or cannot be had."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     told = "there is no room left" if full else cause.strerror or str(cause)
     return ParameterError(
         f"Decoded probabilities cannot be kept in {folder}: {told}.",
-        remedy=f"Make room there, or {_elsewhere('decoded')}.",
+        remedy=f"Make room there, or {_ELSEWHERE}.",
         path=os.fspath(folder),
         errno=cause.errno,
     )
-
-
-def _size(n_bytes: int) -> str:
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.1f} {unit}"
-    return f"{n_bytes} bytes"

@@ -10,12 +10,11 @@ from os import PathLike
 from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
-from r2b._files.arrow import pyarrow
-from r2b._files.arrow_loading import unfolded_bytes
-from r2b._files.limits import refuse_growth
-from r2b._files.table import did_you_mean, listed_names
+from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.compression import refuse_growth
+from r2b._files.text import did_you_mean, listed_names
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch, list_length_of, numbers_of
+from r2b.engines.batch import Batch, ahead, list_length_of, numbers_of
 from r2b.engines.files.counting import CodeCounter
 from r2b.engines.files.listing import Listing, key_values, list_files, local_path
 from r2b.engines.files.stored import (
@@ -31,7 +30,7 @@ from r2b.engines.files.stored import (
 )
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import Relabel, Source, joined
-from r2b.engines.spool import ahead, spooled
+from r2b.engines.spool import spooled
 from r2b.engines.tally import Counter, Tally, added_up
 from r2b.errors import EmptyError, InputError, ParameterError
 
@@ -258,7 +257,7 @@ class FileSource(Source):
         EmptyError
             There are no rows.
         FileTooLargeError
-            They grow beyond the limit of :mod:`r2b._files.limits`.
+            They grow beyond the limit of :mod:`r2b._files.compression`.
         """
         kinds, found, total = uneven_columns(self.files), [], 0
         for batch in self.batches(names):

@@ -4,20 +4,105 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
+import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from r2b._files.arrow import pyarrow
-from r2b._files.delimited import Header
 from r2b._files.formats import Format
+from r2b._files.text import Dialect
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.text import CHUNK, Chunk, Integers, TextStored, n_lines
-from r2b.errors import InputError
+from r2b.errors import EmptyError, InputError
 
 _QUOTE = ord('"')
+_OTHERS = (";", "\t", "|")  # delimiters looked for where a header has no comma
+_MARKS = (",", *_OTHERS)
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first record of a delimited file.
+
+    Attributes
+    ----------
+    file : str
+        How errors call the file.
+    names : tuple of str
+    dialect : Dialect
+    raw : str
+        Its text, with the end of its line.
+    n_lines : int
+        Lines that it takes.
+    """
+
+    file: str
+    names: tuple[str, ...]
+    dialect: Dialect
+    raw: str
+    n_lines: int
+
+    @classmethod
+    def read(cls, text: str, file: str, format: Format, delimiter: str | None) -> Header:
+        """Read the header at the start of a text.
+
+        Raises
+        ------
+        EmptyError
+            There is none.
+        InputError
+            The first line is no header.
+        """
+        csv.field_size_limit(2**31 - 1)  # the largest number that every platform takes
+        if not text.strip("\r\n"):
+            raise EmptyError(f"{file} is empty.", remedy="Pass a file with a header and at least one row.", path=file)
+        first = next(_lines(text)).strip()
+        if re.fullmatch(r"sep=.", first.strip('"').lower()):
+            raise InputError(
+                f"The first line of {file}, {first!r}, is a note to a spreadsheet, not a header.",
+                remedy="Remove the line; where the header does not tell the delimiter, pass it with --delimiter.",
+                path=file,
+                line=1,
+            )
+        if delimiter is None:
+            delimiter = "\t" if format.kind == "tsv" else _delimiter_of(text)
+        reader = csv.reader(_lines(text), delimiter=delimiter, strict=True)
+        names = _first_record(reader, file)
+        if not names:
+            raise InputError(f"The first line of {file} is blank.", remedy="Put the names of the columns there.", path=file, line=1)
+        raw = "".join(line for line, _ in zip(_lines(text), range(reader.line_num), strict=False))
+        newline = raw[len(raw.rstrip("\r\n")) :] or "\n"
+        quoted = Dialect(delimiter, newline, True).joined([names])[0] == raw.rstrip("\r\n")
+        return cls(file, tuple(names), Dialect(delimiter, newline, quoted), raw, reader.line_num)
+
+    def remedy_for(self, name: str) -> str:
+        """Say what to do about a name that is not there where the header may be split at the wrong mark; else nothing."""
+        marks = (mark for mark in _MARKS if mark != self.dialect.delimiter and name in _split(self.raw, mark))
+        return next((_separated(mark) for mark in marks), "")
+
+    def ragged(self, record: str, n_fields: int, first: int) -> InputError:
+        """Say that a record, which begins on this line, has more or fewer fields than the header."""
+        last = first + len(list(_lines(record))) - 1
+        where = f"Line {first}" if last == first else f"The record on lines {first} to {last}"
+        remedy = "Correct the line, or say how fields are separated: delimiter=';' or the like, --delimiter on the command line."
+        if n_fields == len(self.names) + 1 and record.rstrip("\r\n").endswith(self.dialect.delimiter):
+            remedy = f"Take the {_spelled(self.dialect.delimiter)} from the end of every line, or put one at the end of the header."
+        for mark in _MARKS:  # where another one makes header and line agree, it is the delimiter that is wrong, not the line
+            if 1 < len(_split(self.raw, mark)) == len(_split(record, mark)) and mark != self.dialect.delimiter:
+                remedy = _separated(mark)
+        return InputError(
+            f"{where} of {self.file} has {n_fields} field{'' if n_fields == 1 else 's'}, but the header has {len(self.names)}.",
+            remedy=remedy,
+            path=self.file,
+            line=first,
+            n_fields=n_fields,
+            n_names=len(self.names),
+        )
 
 
 class DelimitedStored(TextStored):
@@ -136,12 +221,7 @@ class DelimitedStored(TextStored):
                     break
                 # The record that it is in begins after the last whole one.
                 wrong = line + n_lines(raw[: ends[-1]] if ends else b"")
-                raise InputError(
-                    f"{self.part.name} cannot be read from line {wrong} on: {cause}.",
-                    remedy="A field with quotes inside must be in quotes, and each of its quotes written twice.",
-                    path=self.part.path,
-                    line=wrong,
-                ) from cause
+                raise _unreadable(self.part.name, wrong, cause) from cause
             ends.append(int(places[reader.line_num - 1]))
         found = np.array(ends, np.int64)
         return found if last or not len(lines) or lines[-1].endswith((b"\r", b"\n")) else found[found < len(raw)]
@@ -169,3 +249,50 @@ def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Integers | N
     if not (around[before].all() and around[after].all()):
         return None
     return np.asarray(lines[np.searchsorted(quotes, lines) % 2 == 0] + 1, np.int64)
+
+
+def _separated(mark: str) -> str:
+    text = _spelled(mark)
+    return f"Fields seem to be separated by {text}: delimiter={text}, --delimiter {text} on the command line."
+
+
+def _spelled(mark: str) -> str:
+    return "'\\t'" if mark == "\t" else f"'{mark}'"
+
+
+def _lines(text: str) -> Iterator[str]:
+    return io.StringIO(text, newline="")
+
+
+def _split(line: str, mark: str) -> list[str]:
+    """Split the first line of a text at a mark; one that cannot be has no fields."""
+    try:
+        return next(csv.reader([next(_lines(line), "").strip("\r\n")], delimiter=mark, strict=True), [])
+    except csv.Error:
+        return []
+
+
+def _first_record(reader: Any, file: str) -> list[str]:
+    try:
+        return next(reader, [])
+    except csv.Error as cause:
+        raise _unreadable(file, 1, cause) from cause
+
+
+def _unreadable(file: str, line: int, cause: csv.Error) -> InputError:
+    return InputError(
+        f"{file} cannot be read from line {line} on: {cause}.",
+        remedy="A field with quotes inside must be in quotes, and each of its quotes written twice.",
+        path=file,
+        line=line,
+    )
+
+
+def _delimiter_of(text: str) -> str:
+    """Take a comma, unless the header has none and has another of the usual marks."""
+    with_comma = next(csv.reader(_lines(text)), [])
+    if len(with_comma) == 1:
+        for mark in _OTHERS:
+            if mark in with_comma[0] and len(next(csv.reader(_lines(text), delimiter=mark), [])) > 1:
+                return mark
+    return ","

@@ -7,8 +7,7 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format
-from r2b._files.jsonl import parse_object
-from r2b._files.plain import as_text
+from r2b._files.text import as_text, parse_object
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.text import CHUNK, Chunk, TextStored

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from r2b._files.arrow import first_line, pyarrow
-from r2b._files.compression import opened
+from r2b._files.compression import opened, refuse_growth
 from r2b._files.formats import Format
-from r2b._files.limits import refuse_growth
 from r2b.engines.batch import Batch, plain_type, same_values
 from r2b.engines.files.listing import Part, copied
 from r2b.engines.source import Relabel
@@ -90,7 +89,7 @@ def open_stored(part: Part, shape: Format, delimiter: str | None, na: Sequence[s
     InputError
         It is damaged.
     FileTooLargeError
-        It grows beyond the limit of :mod:`r2b._files.limits`.
+        It grows beyond the limit of :mod:`r2b._files.compression`.
     """
     made: Stored
     if not shape.is_text and shape.compression:

@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from r2b._files.arrow import pyarrow
-from r2b._files.arrow_loading import sound
-from r2b._files.limits import refuse_growth
-from r2b._files.messages import MAGIC, batch_messages, codec_of, unpacked_bytes
+from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, sound, unpacked_bytes
+from r2b._files.compression import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.stored import ReadJob, Stored, reading

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from r2b._files.arrow import pyarrow
-from r2b._files.atomic import AtomicWriter, is_device, unwritable
+from r2b._files.atomic import AtomicWriter, is_device, refuse_little_room, unwritable
 from r2b._files.formats import Format, format_for, format_named
-from r2b.engines.batch import Batch
+from r2b._files.text import lines_of
+from r2b.engines.batch import Batch, ahead
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
-from r2b.engines.files.lines import added_fields, added_members, header_of, lines_of
 from r2b.engines.files.listing import STANDARD
-from r2b.engines.files.outputs import ArrowOut, Out, ParquetOut, TextOut, fitted
+from r2b.engines.files.outputs import ArrowOut, Out, ParquetOut, TextOut, added_fields, added_members, fitted, header_of
 from r2b.engines.files.stored import ReadJob, Stored, rows_at_once
 from r2b.engines.files.text import TextStored
 from r2b.engines.source import Relabel, joined
-from r2b.engines.spool import ahead, refuse_little_room
 from r2b.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -157,9 +156,9 @@ def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path:
             _write(source, relabel, shape, [device])
         return Path(path)
     refuse_loss(source, relabel, shape)
-    refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
     beside = writer.reserve(path, folder=many)
     try:
+        refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
         _write(source, relabel, shape, [beside / file.part.name if many else beside for file in source.files])
     except OSError as cause:
         raise unwritable(path, cause) from cause
@@ -249,7 +248,8 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int
         return added_fields(file, job.chunk, made)
 
     def as_text(number: int, job: ReadJob) -> Piece:
-        return lines_of([record for _, record in as_records(number, job)], shape)
+        records = [record for _, record in as_records(number, job)]
+        return "".join(lines_of(dict(zip(each.schema.names, each.columns, strict=True)), shape) for each in records).encode()
 
     return as_lines if _by_line(source, shape) else as_text if shape.is_text else as_records
 
