@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from r2b._constraints.parity import Bound, Member, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
+from r2b._constraints.parity import Bound, Member, MomentBound, TargetBound
+from r2b._constraints.parity.bands import BANDS
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
 from r2b._data.groups import WHAT, Groups, Layout
@@ -354,8 +354,7 @@ def _bound_from_json(stored: dict[str, Any]) -> Bound:
         if target.shape != epsilon.shape or not np.isfinite(target).all():
             raise ValueError(f"target is {stored['target']!r}")
         return TargetBound(epsilon, target) if stored["kind"] == "target" else MomentBound(epsilon, target)
-    shapes: dict[str, Callable[[Floats], Bound]] = {"range": RangeBound, "to_overall": OverallBound, "ratio": RatioBound}
-    return shapes[stored["kind"]](epsilon)
+    return BANDS[stored["kind"]](epsilon)
 
 
 def _counting_from_json(stored: dict[str, Any]) -> Counting:

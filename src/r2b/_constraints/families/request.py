@@ -10,7 +10,8 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._constraints.parity import Bound, MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
+from r2b._constraints.parity import Bound, MomentBound, TargetBound
+from r2b._constraints.parity.bands import BANDS
 from r2b._constraints.parity.bounds import Epsilon, epsilon_per_class, labelled, numbers_per_class
 from r2b._data.arrays import Floats, Places
 from r2b._data.groups import Groups
@@ -239,12 +240,10 @@ def bound_of(family: Family, n_classes: int, names: Sequence[object], population
     """
     assert family.bound is not None and family.epsilon is not None
     epsilon = epsilon_per_class(family.epsilon, n_classes, names, largest=LARGEST[family.bound])
-    if family.bound == "range":
-        return RangeBound(epsilon)
-    if family.bound == "to_overall":
-        return OverallBound(epsilon)
     if family.bound == "ratio":
-        return _ratio(epsilon, population(), names, name)
+        _refuse_empty(epsilon, population(), names, name)
+    if family.bound != "target":
+        return BANDS[family.bound](epsilon)
     if family.target is None:
         raise ParameterError(
             f"The bound of the family {name!r} is 'target', but no target is given.",
@@ -278,7 +277,7 @@ def _class_name(names: Sequence[object], places: Places) -> object:
     return names[places[0]] if len(names) else int(places[0])
 
 
-def _ratio(epsilon: Floats, population: Floats, names: Sequence[object], name: str) -> RatioBound:
+def _refuse_empty(epsilon: Floats, population: Floats, names: Sequence[object], name: str) -> None:
     empty = np.flatnonzero((population <= 0) & (epsilon < 1))
     if len(empty):
         label = _class_name(names, empty)
@@ -288,7 +287,6 @@ def _ratio(epsilon: Floats, population: Floats, names: Sequence[object], name: s
             class_name=label,
             family=name,
         )
-    return RatioBound(epsilon)
 
 
 def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floats:

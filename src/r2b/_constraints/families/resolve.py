@@ -81,7 +81,9 @@ class _Builder:
             return self._moments(family, columns[0], stratum, where)
         if kind == "membership":
             counting: Counting = Mixture(stratum, columns[0])
-            names: list[Any] = [f"{group}{where}" for group in self._uncertain(columns[0])]
+            mixtures, column = self.groups.vocabularies[columns[0]], family.names[0]
+            assert isinstance(mixtures, Mixtures)
+            names: list[Any] = [f"{column}={group}{where}" if column else f"{group}{where}" for group in mixtures.groups]
             self._refuse_small_mixture(counting, names, name)
         else:
             crossings = self._crossings(family, columns, stratum, name, where)
@@ -93,12 +95,6 @@ class _Builder:
         self._refuse_weightless(share, design, names)
         bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(design.sum(axis=1)), name)
         return _Built(name, counting, names, design, share, bound)
-
-    def _uncertain(self, column: int) -> list[str]:
-        mixtures = self.groups.vocabularies[column]
-        assert isinstance(mixtures, Mixtures)
-        start = f"{self.groups.columns[column]}=" if self.groups.columns[column] else ""
-        return [start + group for group in mixtures.groups]
 
     def _moments(self, family: Family, column: int, stratum: Stratum, where: str) -> _Built | None:
         vocabulary, codes = self.groups.vocabularies[column], self.groups.table[:, column]

@@ -340,3 +340,6 @@ class RatioBound(Bound):
         """Write the bound as inequalities: between the ratio of a free level and the level itself."""
         zero = np.zeros_like(self.epsilon)
         return Sides(zero, zero, self.ratio, zero + 1.0, "free")
+
+
+BANDS: dict[str, type[RangeBound | OverallBound | RatioBound]] = {each.kind: each for each in (RangeBound, OverallBound, RatioBound)}

@@ -139,23 +139,6 @@ class Curvature:
     components: list[Floats]
 
 
-def direction(parity: Parity, curvature: Curvature, target: Projected, gap: Floats, prices: Floats, damping: float, gamma: float) -> Floats:
-    """Give the step from these prices.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        The system is singular to the last bit.
-    """
-    if curvature.blocks is not None:
-        return level_step(curvature.blocks, target.clipped, gap, prices, parity.share, damping, gamma)
-    step = gamma * _along_face(parity, target, gap)
-    for groups, block in zip(parity.components, curvature.components, strict=True):
-        normals = _normals(parity, groups, target)
-        step[groups] += _across_face(block, normals, parity.share[groups], gap[groups], step[groups], max(damping, _LEAST_DAMPING))
-    return step
-
-
 def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
     """Give the step of groups that are cells: entries inside the band go to price 0, those on it share one level per class."""
     held = np.where(clipped, 0.0, -prices)
@@ -164,11 +147,6 @@ def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, s
     right = gap - products(curvature, held)
     balance = gamma * (share @ np.where(clipped, gap, 0.0))
     return LevelSystem(blocks, clipped, share).solve(right, balance) + held
-
-
-def _along_face(parity: Parity, target: Projected, gap: Floats) -> Floats:
-    parts = [np.einsum("kgh,hk->gk", face, gap[groups]) for groups, face in _faces(parity, target)]
-    return np.concatenate(parts)
 
 
 def _faces(parity: Parity, target: Projected) -> Iterator[tuple[slice, Floats]]:
@@ -384,5 +362,13 @@ class Newton:
         return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam))
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
+        """Give the step from here; a system that is singular to the last bit raises LinAlgError."""
         assert state.curvature is not None
-        return direction(self.parity, state.curvature, state.target, state.gap, state.prices, damping / self.lam, self.gamma)
+        parity, target, gap, damping = self.parity, state.target, state.gap, damping / self.lam
+        if state.curvature.blocks is not None:
+            return level_step(state.curvature.blocks, target.clipped, gap, state.prices, parity.share, damping, self.gamma)
+        step = self.gamma * np.concatenate([np.einsum("kgh,hk->gk", face, gap[groups]) for groups, face in _faces(parity, target)])
+        for groups, block in zip(parity.components, state.curvature.components, strict=True):
+            normals = _normals(parity, groups, target)
+            step[groups] += _across_face(block, normals, parity.share[groups], gap[groups], step[groups], max(damping, _LEAST_DAMPING))
+        return np.asarray(step)
