@@ -118,34 +118,20 @@ def verify(
     return replace(found, checks=[*named, *found.checks], claim=claim_of(fair, record))
 
 
-def _opened(output: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]) -> _Checking:
+def _opened(path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]) -> _Checking:
     """Open the files, and refuse columns that are not there."""
     watch, asked = reading.pop("watch", None), {"na": record.na, **{name: each for name, each in reading.items() if each}}
-    own = _source(output, watch, **{**record.reading, **asked})
+    own = FileSource.open(path, **{**record.reading, **asked})
+    table = own if data is None else FileSource.open(data, **{name: each for name, each in asked.items() if name != "format"})
     old = (*record.columns.used, *record.columns.key)
-    gone = next((name for name in old if name not in own.names), None)
+    gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
-        raise ParameterError(
-            f"{own.name} no longer has the column {gone!r}, which was read.",
-            remedy="Pass the table that was debiased with data=...",
-            column=gone,
-        )
+        remedy = "Pass the table that was debiased with data=..."
+        raise ParameterError(f"{own.name} no longer has the column {gone!r}, which was read.", remedy=remedy, column=gone)
     refuse_columns(own.names, [("the certificate", record.new)], own.subject)
-    table = own
-    if data is not None:
-        table = _source(data, watch, **{name: each for name, each in asked.items() if name != "format"})
-        refuse_columns(table.names, [("the certificate", old)], table.subject)
-    return _Checking(own, table, fair, record)
-
-
-def _source(path: str, watch: Any, **reading: Any) -> FileSource:
-    try:
-        found = FileSource.open(path, **reading)
-    except ParameterError as error:
-        if "na" not in error.facts:
-            raise
-        found = FileSource.open(path, **{**reading, "na": EMPTY})  # written from text, in a format that says itself what is missing
-    return replace(found, watch=watch, spelled=True)  # text is read as numbers in every format
+    refuse_columns(table.names, [("the certificate", old)], table.subject)
+    output, table = (replace(each, watch=watch, spelled=True) for each in (own, table))  # text is read as numbers in every format
+    return _Checking(output, output if data is None else table, fair, record)
 
 
 class _Checking:

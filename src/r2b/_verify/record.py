@@ -24,6 +24,15 @@ __all__ = ["Record", "beside", "fingerprints", "read_record"]
 
 SUFFIX = ".r2b.json"
 VERSION = 1
+_KINDS: dict[str, tuple[type, ...]] = {
+    "form": (str,),
+    "random_state": (int,),
+    "reading": (dict,),
+    "fingerprints": (dict,),
+    "n_rows": (int,),
+    "command": (str,),
+}
+_KINDS |= {"realised": (dict, NoneType)}
 _LISTS = ("label", "sensitive", "control", "key", "continuous")
 _BY_CLASS = ("epsilon", "target")
 
@@ -147,24 +156,14 @@ def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
 def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
     """Read a record; every field is looked at, since anyone may have written it."""
     columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
-    reading, marks = stored["reading"], stored["fingerprints"]
-    sound = {
-        "version": stored["version"] == VERSION,
-        "columns": columns.soft == fair.schema.is_soft,
-        "form": stored["form"] in get_args(Form),
-        "new": len(new) == {"soft": len(fair.classes), "expand": 3}.get(stored["form"], 1) == len(set(new)),
-        "n_rows": type(stored["n_rows"]) is int and 0 < stored["n_rows"] < 2**63,
-        "random_state": type(stored["random_state"]) is int and 0 <= stored["random_state"] < 2**63,
-        "fingerprints": isinstance(marks, dict) and all(isinstance(marks[part], str) for part in ("data", "labels")),
-        "reading": isinstance(reading, dict)
-        and all(isinstance(reading[part], str) for part in ("format", "encoding"))
-        and isinstance(reading["delimiter"], (str, NoneType)),
-        "command": isinstance(stored["command"], str),
-        "realised": isinstance(stored["realised"], (dict, NoneType)),
-    }
-    wrong = next((name for name, fine in sound.items() if not fine), None)
-    if wrong is not None:
-        raise ValueError(f"{wrong} is {stored[wrong]!r}")
+    wrong = [name for name, kinds in _KINDS.items() if type(stored[name]) not in kinds]
+    wrong += ["version"] if stored["version"] != VERSION else []
+    wrong += ["columns"] if columns.soft != fair.schema.is_soft else []
+    wrong += ["form"] if stored["form"] not in get_args(Form) else []
+    wrong += ["new"] if not len(new) == {"soft": len(fair.classes), "expand": 3}.get(stored["form"], 1) == len(set(new)) else []
+    wrong += ["random_state"] if not 0 <= stored["random_state"] < 2**63 else []
+    if wrong:
+        raise ValueError(f"{wrong[0]} is {stored[wrong[0]]!r}")
     read = {"columns": columns, "new": new, "na": _texts_of("na", stored["na"]), "options": _options_of(stored["options"])}
     return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
 

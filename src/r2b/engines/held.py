@@ -54,12 +54,6 @@ class HeldSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.table.schema.names))
 
-    def kind_of(self, column: str) -> Any:
-        """Give the Arrow type of a column."""
-        return self.table.schema.field(column).type
-
-    threads = None
-
     def list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
         return list_length_of(self.table.schema.field(column).type, column, lambda: self.table.column(column).slice(0, 1))
