@@ -121,8 +121,8 @@ def verify(
 def _opened(path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]) -> _Checking:
     """Open the files, and refuse columns that are not there."""
     watch, asked = reading.pop("watch", None), {"na": record.na, **{name: each for name, each in reading.items() if each}}
-    own = FileSource.open(path, **{**record.reading, **asked})
-    table = own if data is None else FileSource.open(data, **{name: each for name, each in asked.items() if name != "format"})
+    own = _source(path, watch, **{**record.reading, **asked})
+    table = own if data is None else _source(data, watch, **{name: each for name, each in asked.items() if name != "format"})
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
@@ -130,8 +130,17 @@ def _opened(path: str, data: str | None, fair: FairLabels, record: Record, readi
         raise ParameterError(f"{own.name} no longer has the column {gone!r}, which was read.", remedy=remedy, column=gone)
     refuse_columns(own.names, [("the certificate", record.new)], own.subject)
     refuse_columns(table.names, [("the certificate", old)], table.subject)
-    output, table = (replace(each, watch=watch, spelled=True) for each in (own, table))  # text is read as numbers in every format
-    return _Checking(output, output if data is None else table, fair, record)
+    return _Checking(own, table, fair, record)
+
+
+def _source(path: str, watch: Any, **reading: Any) -> FileSource:
+    try:
+        found = FileSource.open(path, **reading)
+    except ParameterError as error:
+        if "na" not in error.facts:
+            raise
+        found = FileSource.open(path, **{**reading, "na": EMPTY})  # written from text, in a format that says itself what is missing
+    return replace(found, watch=watch, spelled=True)  # text is read as numbers in every format
 
 
 class _Checking:
@@ -192,7 +201,7 @@ class _Checking:
         relabel, groups = self._relabel(), None
         sums, marks = RowSums(relabel), Fingerprints()
         output = Output(self.output, relabel.decode, relabel.form, relabel.names, None if self.table is self.output else self.table)
-        for rows, seen in ahead(lambda rows: (rows, sums.look(rows)), output.rows(), self.output.threads):
+        for seen, rows in ahead(lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads):
             marks.take(rows.data, rows.weight, rows.made)
             sums.add(*seen)
             groups = rows.data.groups

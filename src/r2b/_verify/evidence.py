@@ -25,6 +25,8 @@ from r2b.engines.source import Relabel
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = NDArray[np.float64]
 
+Seen = tuple[dict[str, Any], dict[str, float], int | None]
+
 _ENTRIES = 1 << 20
 _TERMS = ("slack", "squared_norm", "agreement", "distance", "moved")
 
@@ -56,18 +58,18 @@ class RowSums:
         self.most: dict[str, float] = defaultdict(float)
         self.first: int | None = None
 
-    def look(self, rows: WrittenRows) -> tuple[dict[str, Any], dict[str, float], int | None]:
-        """Look at some rows; it may be done in any thread."""
+    def look(self, rows: WrittenRows) -> tuple[Seen, WrittenRows]:
+        """Look at some rows, and give them back; it may be done in any thread."""
         with np.errstate(invalid="ignore", over="ignore"):  # numbers that are none are found, not warned of
-            return self._look(rows)
+            return self._look(rows), rows
 
-    def _look(self, rows: WrittenRows) -> tuple[dict[str, Any], dict[str, float], int | None]:
+    def _look(self, rows: WrittenRows) -> Seen:
         data, fair = rows.data, self.relabel.rows(rows.data)
         self.response = fair.response
         n_cells, n_classes = self.response.shifts.shape
         cells, weight = data.groups.codes.astype(np.int64), np.ones(len(rows.batch)) if rows.weight is None else rows.weight
         expected = np.asarray(fair.matrix(np.float64)) if data.labels.is_soft or not self.whole else None
-        sums: dict[str, Any] = {"rows": len(rows.batch), "unknown": int((rows.made[0] < 0).sum()) if rows.coded else 0}
+        sums: dict[str, Any] = {"rows": len(rows.batch), "unknown": int((rows.made[0] < 0).sum()), "copies": rows.copies}
         most = {"weight": float(weight.max())}
         if data.labels.is_soft:
             assert expected is not None
@@ -94,7 +96,6 @@ class RowSums:
         if rows.total is not None:
             apart = np.abs(rows.total - weight) / np.maximum(1.0, rows.total)
             most["apart"] = float(apart.max()) if np.isfinite(apart).all() else np.inf
-            sums["copies"] = 0 if rows.copies is None else int((~rows.copies).sum())
         return sums, most, rows.batch.first + int(wrong[0]) if len(wrong) else None
 
     def add(self, sums: dict[str, Any], most: dict[str, float], first: int | None) -> None:

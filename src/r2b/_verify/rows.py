@@ -21,6 +21,7 @@ from r2b.engines.batch import Batch, in_batches, numbers_of, plain_type, taken_r
 from r2b.engines.files.stored import PIECE_ENTRIES
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import Source
+from r2b.engines.spool import ahead
 from r2b.errors import InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,24 +43,21 @@ class WrittenRows:
         Of each row.
     made : list of ndarray
         The new columns as they stand: numbers, and classes as codes; -1 is no class.
-    coded : bool
-        Whether the first of them holds classes.
     labels : ndarray
         Distributions of shape (n, n_classes) for "soft" and "expand", codes of shape (n,) for "round" and "sample".
     total : ndarray or None
         For "expand": what the weights of each row add up to.
-    copies : ndarray of shape (n,) or None
-        For "expand": whether the copies of each row are equal.
+    copies : int
+        For "expand": rows whose copies are not equal.
     """
 
     batch: Batch
     data: Dataset
     weight: Array | None
     made: list[Array]
-    coded: bool
     labels: Array
     total: Floats | None = None
-    copies: Array | None = None
+    copies: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,33 +81,40 @@ class Output:
     names: tuple[str, ...]
     data: Source | None = None
 
-    def rows(self) -> Iterator[WrittenRows]:
-        """Read all rows, in order.
+    def pieces(self) -> Iterator[tuple[Batch, Batch | None]]:
+        """Give batches of the output in order, and the same rows of the table that was debiased where it is another."""
+        roles = self.decode.roles
+        old = tuple(dict.fromkeys([*roles.used, *roles.key]))
+        own = self.source.reading_numbers(roles).batches([*old, *self.names]) if self.data is None else self.source.batches(self.names)
+        beside = None if self.data is None else _Ahead(self.data.reading_numbers(roles).batches(old), self.data.name)
+        for batch in self._whole_rows(self._cut(own)) if self.form == "expand" else self._cut(own):
+            yield batch, None if beside is None else beside.take(self._n_rows(batch))
+        if beside is not None:
+            beside.refuse_more()
+
+    def read(self, piece: tuple[Batch, Batch | None]) -> WrittenRows:
+        """Read a piece; it may be done in any thread.
 
         Raises
         ------
         InputError
             A value cannot be read, or rows are not where they should be.
         """
-        roles = self.decode.roles
-        old = tuple(dict.fromkeys([*roles.used, *roles.key]))
-        if self.data is None:
-            beside, batches = None, self.source.reading_numbers(roles).batches([*old, *self.names])
-        else:
-            beside, batches = _Ahead(self.data.reading_numbers(roles).batches(old), self.data.name), self.source.batches(self.names)
-        batches = self._cut(batches)
-        for batch in self._whole_rows(batches) if self.form == "expand" and roles.categorical else batches:
-            made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
-            yield self._gathered(batch, made, beside) if self.form == "expand" else self._plain(batch, made, beside)
-        if beside is not None:
-            beside.refuse_more()
+        batch, data = piece
+        made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
+        if self.form == "expand":
+            return self._gathered(batch, data, made)
+        data, labels = batch if data is None else data, np.column_stack(made) if self.form == "soft" else made[0]
+        return WrittenRows(data, self.decode.read(data), self.decode.weight(data), made, labels)
 
-    def _plain(self, batch: Batch, made: list[Array], beside: _Ahead | None) -> WrittenRows:
-        batch = batch if beside is None else beside.take(len(batch))
-        labels = np.column_stack(made) if self.form == "soft" else made[0]
-        return WrittenRows(batch, self.decode.read(batch), self.decode.weight(batch), made, self.form != "soft", labels)
+    def _n_rows(self, batch: Batch) -> int:
+        """Count the rows that were debiased in a batch, in which they may be repeated."""
+        return len(batch) if self.form != "expand" else 1 + int(np.count_nonzero(np.diff(self._row_numbers(batch.record))))
 
-    def _gathered(self, batch: Batch, made: list[Array], beside: _Ahead | None) -> WrittenRows:
+    def _row_numbers(self, record: Any) -> Floats:
+        return _numbers(record.column(self.names[2]), self.names[2])
+
+    def _gathered(self, batch: Batch, beside: Batch | None, made: list[Array]) -> WrittenRows:
         """Put the copies of rows together: the weights of a row are its probabilities."""
         codes, part, number = made
         new = np.append(True, number[1:] != number[:-1])
@@ -123,14 +128,14 @@ class Output:
         sums = np.bincount(place, part[there], len(starts) * n_classes).reshape(len(starts), n_classes)
         total = sums.sum(axis=1)
         labels = np.divide(sums, total[:, None], out=np.zeros_like(sums), where=total[:, None] > 0)
-        first = Batch(taken_rows(batch.record, pyarrow().array(starts)), batch.first) if beside is None else beside.take(len(starts))
-        data, weight, copies = self.decode.read(first), self.decode.weight(first), np.ones(len(starts), bool)
+        first = Batch(taken_rows(batch.record, pyarrow().array(starts)), batch.first) if beside is None else beside
+        data, weight, copies = self.decode.read(first), self.decode.weight(first), 0
         if beside is None:
             alike = _same(self.decode.read(batch), data, row)
             if weight is not None:
                 alike &= np.asarray(self.decode.weight(batch)) == weight[row]
-            copies[row[~alike]] = False
-        return WrittenRows(first, data, weight, made, True, labels, total, copies)
+            copies = len(np.unique(row[~alike]))
+        return WrittenRows(first, data, weight, made, labels, total, copies)
 
     def _cut(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Give smaller batches where each row has many numbers; one of all rows where attributes are continuous or uncertain."""
@@ -149,12 +154,11 @@ class Output:
         held, first = None, 0
         for batch in batches:
             record = batch.record if held is None else pyarrow().concat_batches([held, batch.record])
-            number = _numbers(record.column(self.names[2]), self.names[2])
-            others = np.flatnonzero(number != number[-1])
-            cut = int(others[-1]) + 1 if len(others) else 0
+            others = np.flatnonzero(np.diff(self._row_numbers(record)))
+            cut = int(others[-1]) + 1 if len(others) and self.decode.roles.categorical else 0
             if cut:
-                yield Batch(record.slice(0, cut), first, batch.place)
-                first += 1 + int((number[1:cut] != number[: cut - 1]).sum())
+                yield (whole := Batch(record.slice(0, cut), first, batch.place))
+                first += self._n_rows(whole)
             held = record.slice(cut)
         if held is not None:
             yield Batch(held, first)
@@ -237,7 +241,8 @@ class Fingerprints:
 def fingerprints(source: Source, decode: Decode, form: Form, names: tuple[str, ...]) -> dict[str, str]:
     """Give the fingerprints of an output: of the rows that were debiased, as they are read, and of the new columns."""
     found, spelled = Fingerprints(), replace(decode, schema=spelled_schema(decode.schema, source, decode.roles))
-    for rows in Output(source, spelled, form, names).rows():
+    output = Output(source, spelled, form, names)
+    for rows in ahead(output.read, output.pieces()):
         found.take(rows.data, rows.weight, rows.made)
     return found.marks()
 
