@@ -17,11 +17,10 @@ from r2b._data import Dataset, Schema, Vocabulary
 from r2b._files.arrow import pyarrow
 from r2b._files.text import as_text
 from r2b._labels.labels import Form
-from r2b.engines.batch import Batch, in_batches, numbers_of, plain_type, taken_rows
+from r2b.engines.batch import Batch, ahead, in_batches, numbers_of, plain_type, taken_rows
 from r2b.engines.files.stored import PIECE_ENTRIES
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import Source
-from r2b.engines.spool import ahead
 from r2b.errors import InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
