@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._audit.facts import SAME, ContinuousAudit, FamilyAudit, RankedGroup
-from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, Sums, chance_of, critical, interval_around, p_value, ranges
+from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, PlaceSums, chance_of, critical, interval_around, p_value, ranges
 from r2b._data.arrays import plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means
 from r2b.metrics.demographic import divided, overall_mean
@@ -54,7 +54,7 @@ def audit_continuous(
     return ContinuousAudit(name, rows.data.labels.vocabulary.values, by_class, functions, rows.n_rows, chance, interval, left_out)
 
 
-def explained_of_sums(sums: Sums, basis: Floats) -> Floats:
+def explained_of_sums(sums: PlaceSums, basis: Floats) -> Floats:
     """Give the share of each class's variance that functions of the place explain, of shape (b, n_classes).
 
     On rows that were drawn the functions need not be centred or orthonormal: it is the R squared of a weighted regression with a constant.
@@ -135,7 +135,7 @@ def audit_groups(
     return family, deviations
 
 
-def _group_means(rows: FamilyRows, sums: Sums) -> Floats:
+def _group_means(rows: FamilyRows, sums: PlaceSums) -> Floats:
     table, totals = sums
     return divided(table, totals[:, :, None]) if rows.parts is None else divided(rows.parts.T @ table, (totals @ rows.parts)[:, :, None])
 

@@ -24,7 +24,7 @@ from r2b.metrics.intervals import Interval, Sample, bootstrap, sample_of_values
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]
-Sums = tuple[Floats, Floats]
+PlaceSums = tuple[Floats, Floats]
 """Weighted sums of the labels by place, of shape (b, n_places, n_classes), and the weights of the places, of shape (b, n_places)."""
 
 _BLOCK = 1 << 21  # sums held at a time: 16 MiB
@@ -149,7 +149,7 @@ class FamilyRows:
         """How many rows each row that is counted stands for."""
         return None if self.data.repeats is None else self.data.repeats[self.kept]
 
-    def permuted(self, n_permutations: int, random_state: int) -> Iterator[Sums]:
+    def permuted(self, n_permutations: int, random_state: int) -> Iterator[PlaceSums]:
         """Hand the labels, each with its weight, to the rows by chance, and give the sums; block by block.
 
         Rows of one cluster are alike for reasons of their own, and cannot be handed about one by one. There the signs of what the labels of
@@ -163,7 +163,7 @@ class FamilyRows:
             return self._permuted_counts(n_permutations, rng)
         return self._permuted_matrix(n_permutations, rng) if self.data.labels.is_soft else self._permuted_codes(n_permutations, rng)
 
-    def _permuted_counts(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+    def _permuted_counts(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
         assert self.kinds is not None
         sizes, margins = self.counts.sum(axis=1), self.counts.sum(axis=0)
         n_classes, weights = self.data.n_classes, self.kinds.weights
@@ -181,7 +181,7 @@ class FamilyRows:
                     sums[:, place, kind % n_classes] += taken * weights[kind // n_classes]
             yield sums, sums.sum(axis=2)
 
-    def _permuted_codes(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+    def _permuted_codes(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
         labels, n_classes = self.labels.astype(np.intp), self.data.n_classes
         starts = self.places * n_classes
         for _ in range(n_permutations):
@@ -189,7 +189,7 @@ class FamilyRows:
             sums = np.bincount(rng.permutation(starts) + labels, self.weight, self.n_sums).reshape(1, self.n_places, n_classes)
             yield sums.astype(np.float64), sums.sum(axis=2)
 
-    def _permuted_matrix(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+    def _permuted_matrix(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
         order = np.argsort(self.places, kind="stable")
         starts = np.searchsorted(self.places[order], np.arange(self.n_places))
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
@@ -225,7 +225,7 @@ class FamilyRows:
         """Whether some cluster has rows in two places, which ties their means together."""
         return self.clusters is not None and len(self._pairs[0]) != self.n_clusters
 
-    def _sums_of_clusters(self, factors: Iterator[Floats]) -> Iterator[Sums]:
+    def _sums_of_clusters(self, factors: Iterator[Floats]) -> Iterator[PlaceSums]:
         """Give the sums when all rows of a cluster are multiplied by its factor."""
         place, cluster, weight, sums = self._pairs
         starts = np.searchsorted(place, np.arange(self.n_places))
@@ -233,7 +233,7 @@ class FamilyRows:
             factor = each[cluster]
             yield np.add.reduceat(factor[:, None] * sums, starts, axis=0)[None], np.add.reduceat(factor * weight, starts)[None]
 
-    def _flipped(self, n_permutations: int, rng: np.random.Generator) -> Iterator[Sums]:
+    def _flipped(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
         ((table, totals),) = self._sums_of_clusters(iter([np.ones(self.n_clusters)]))
         overall, whole = table.sum(axis=1) / totals.sum(), totals.sum()
         for sums, weights in self._sums_of_clusters(rng.choice([-1.0, 1.0], self.n_clusters) for _ in range(n_permutations)):
@@ -273,7 +273,7 @@ class FamilyRows:
         where, each, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return Sample(where, each[:, None], counts, self.n_sums)
 
-    def resampled(self, statistic: Callable[[Sums], Floats], *, n_boot: int, random_state: int) -> Floats:
+    def resampled(self, statistic: Callable[[PlaceSums], Floats], *, n_boot: int, random_state: int) -> Floats:
         """Give a statistic of the sums, of shape (b,) for each block, on resampled rows, or on resampled clusters of rows."""
         if self.all_clusters is not None:
             rng = np.random.default_rng(random_state)

@@ -33,11 +33,11 @@ def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Give the heat map of every family, that of the headline first."""
     first = facts["headline"] and facts["headline"]["family"]
     families = sorted(facts["audit"]["families"], key=lambda family: (family["name"] != first, -family["parity"]))
-    room, maps = MOST_CELLS, []
+    left, maps = MOST_CELLS, []
     for family in families[:TOP_FAMILIES]:
         size = len(family["classes"]) * len(family["groups"])
-        folded = _larger_than_shown(family) and size <= room
-        room -= size if folded else 0
+        folded = _larger_than_shown(family) and size <= left
+        left -= size if folded else 0
         maps.append(
             {
                 "family": words.family_name(family["name"]),
