@@ -251,7 +251,7 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"families": []}, "families", "[]"),
     ({"sensitive": ["gap"]}, "missing", "no value"),
     ({"label": "gap"}, "label", "no value"),
-    ({"weight": "gap"}, "weight", "is empty"),
+    ({"weight": "gap"}, "weight", "missing"),
     ({"control": ["id"]}, "families", "nothing to compare"),
 ]
 

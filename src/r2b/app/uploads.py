@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from r2b._files import Format, format_of, table_of
-from r2b._files.compression import megabytes, unpacked_within
+from r2b._files.compression import decompress, megabytes, unpacked_within
 from r2b.app.parsing import parsed
 from r2b.datasets import load_adult
 from r2b.engines.files import FileSource
@@ -75,7 +75,7 @@ def read_upload(name: str, content: bytes, limit: int) -> FileSource:
 
 
 def checked(source: FileSource) -> FileSource:
-    """Read every row once, so that what is wrong with a file is said when it is opened."""
+    """Read every row once, so that errors in a file are found when it is opened."""
     source = replace(source, spelled=True)
     if not source.names or not sum(source.run(None, len)):
         raise InputError(f"{source.name} has no rows.", remedy="Pass a file with at least one.")
@@ -84,10 +84,15 @@ def checked(source: FileSource) -> FileSource:
 
 def _opened(name: str, content: bytes, format: Format | None, most: int) -> FileSource:
     """Open text here, and what needs a foreign reader, which a damaged file may break, after another process has read it."""
-    if format is None or (format.is_text and format.compression != "zst"):
-        return FileSource.open(name, stream=io.BytesIO(content))
-    clean, body = parsed(content, name, format, most)
-    return FileSource.open(name, str(clean), stream=io.BytesIO(body))
+    if format is not None and (not format.is_text or format.compression == "zst"):
+        clean, content = parsed(content, name, format, most)
+        return FileSource.open(name, str(clean), stream=io.BytesIO(content))
+    source = FileSource.open(name, stream=io.BytesIO(content))
+    found = source.listing.format
+    if not found.compression:
+        return source
+    # Unpacked as a whole, within the limit: what is read part by part has none.
+    return FileSource.open(name, found.kind, stream=io.BytesIO(decompress(content, found.compression, name)))
 
 
 def open_adult() -> FileSource:
