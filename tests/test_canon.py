@@ -7,7 +7,7 @@ import pytest
 
 import r2b
 from r2b._constraints.parity import RangeBound, TargetBound
-from r2b._solve.oracle.plain import project
+from r2b._solve.oracle.reference import project
 
 
 def solved(n_groups: int, epsilon: float, seed: int) -> r2b.FairLabels:

@@ -15,7 +15,7 @@ from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import MemoryOracle
-from r2b._solve.oracle.plain import respond
+from r2b._solve.oracle.reference import respond
 
 
 def setting(case: Case, kind=MemoryOracle) -> tuple[Problem, MemoryOracle]:

@@ -19,7 +19,7 @@ from r2b._labels import task as jobs
 from r2b._labels.options import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.oracle import DesignOracle, MemoryOracle
-from r2b._solve.oracle.protocol import evaluated, folded_curvature, inspected
+from r2b._solve.oracle.reference import evaluated, folded_curvature, inspected
 from r2b._solve.oracle.thinning import calibrated
 
 KERNELS = ["numpy", "compiled"]

@@ -9,7 +9,7 @@ from r2b import debias
 from r2b._constraints.parity import Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.oracle import MemoryOracle, plain
+from r2b._solve.oracle import MemoryOracle, reference
 from r2b._solve.oracle.thinning import thin
 from r2b._solve.solvers.newton import Newton
 
@@ -51,7 +51,7 @@ def test_any_number_of_classes_and_rows_is_walked(compiled, n_classes, dtype):
     for n in (1, 7, 8, 9, 300):
         labels, groups, weight, prices = rows_of(rng, n, n_classes, dtype=dtype)
         for own in (weight, np.empty(0)):
-            same(walked(plain, labels, groups, own, prices, 0.7), walked(compiled, labels, groups, own, prices, 0.7), size=n)
+            same(walked(reference, labels, groups, own, prices, 0.7), walked(compiled, labels, groups, own, prices, 0.7), size=n)
 
 
 @pytest.mark.parametrize("n_classes", [3, 8, 20, 100])
@@ -63,9 +63,9 @@ def test_the_proof_is_that_of_the_answers(compiled, n_classes, weighted, lam):
     own = weight if weighted else np.empty(0)
     answers = np.empty(labels.shape)
     compiled.answer(labels, groups, prices, lam, np.zeros(203), answers)
-    assert np.abs(answers - plain.respond(labels, groups, prices, lam)).max() < 1e-13 / lam
+    assert np.abs(answers - reference.respond(labels, groups, prices, lam)).max() < 1e-13 / lam
     seen = []
-    for kernel in (compiled, plain):
+    for kernel in (compiled, reference):
         apart, at_once = [np.zeros(prices.shape), np.zeros(6)], [np.zeros(prices.shape), np.zeros(6)]
         kernel.inspect(labels, groups, own, prices, lam, answers, apart)
         kernel.prove(labels, groups, own, prices, lam, np.zeros(203), at_once)
@@ -85,9 +85,9 @@ def test_nothing_beyond_the_rows_is_used_or_written(compiled, n_classes, n):
     inside = slice(20, 20 + n)
     compiled.answer(table[inside], groups, prices, 1.0, np.zeros(n), wide[inside])
     assert (wide[:20] == -1).all() and (wide[20 + n :] == -1).all()
-    assert np.abs(wide[inside] - plain.respond(labels, groups, prices, 1.0)).max() < 1e-14
+    assert np.abs(wide[inside] - reference.respond(labels, groups, prices, 1.0)).max() < 1e-14
     for curved in (False, True):
-        mine = walked(plain, labels, groups, weight, prices, 1.0, curved=curved)
+        mine = walked(reference, labels, groups, weight, prices, 1.0, curved=curved)
         same(mine, walked(compiled, table[inside], groups, weight, prices, 1.0, curved=curved), size=n)
     sums, totals = np.zeros(prices.shape), np.zeros(6)
     compiled.prove(table[inside], groups, weight, prices, 1.0, np.zeros(n), [sums, totals])
@@ -121,7 +121,7 @@ def test_rows_settle_from_any_level(compiled, n_classes, start):
     rng = np.random.default_rng(4)
     labels, groups, weight, prices = rows_of(rng, 83, n_classes, sharp=0.2)
     levels = rng.normal(0, 1, 83) if start == "any" else np.full(83, start)
-    same(walked(plain, labels, groups, weight, prices, 0.3), walked(compiled, labels, groups, weight, prices, 0.3, levels), size=83)
+    same(walked(reference, labels, groups, weight, prices, 0.3), walked(compiled, labels, groups, weight, prices, 0.3, levels), size=83)
     # What is left behind is the threshold itself, from which a second pass goes on.
     assert np.abs(np.maximum(labels - prices[groups] - levels[:, None], 0).sum(axis=1) - 0.3).max() < 1e-13
 
@@ -138,7 +138,7 @@ def test_a_lam_that_vanishes_beside_the_labels_leaves_finite_sums(compiled, n_cl
 def test_curvature_of_sparse_and_dense_patterns(compiled, sharp, n, n_groups):
     rng = np.random.default_rng(6)
     labels, groups, weight, prices = rows_of(rng, n, 70, n_groups, sharp=sharp)
-    mine, theirs = (walked(kernel, labels, groups, weight, prices, 0.5, curved=True) for kernel in (plain, compiled))
+    mine, theirs = (walked(kernel, labels, groups, weight, prices, 0.5, curved=True) for kernel in (reference, compiled))
     same(mine, theirs, size=n)
     assert np.abs(theirs[2].sum(axis=2)).max() < 1e-9  # a constant added to a group's prices changes nothing
     assert np.array_equal(theirs[2], theirs[2].transpose(0, 2, 1))

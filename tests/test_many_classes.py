@@ -89,7 +89,7 @@ def test_answers_known_in_advance_are_found(case: Case):
     problem = Problem(rows, Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight), case.lam)
     outcome = by_thresholds(problem)
     assert outcome.status is Status.SOLVED
-    answers = r2b._solve.oracle.plain.respond(case.matrix, case.groups, outcome.prices, case.lam)
+    answers = r2b._solve.oracle.reference.respond(case.matrix, case.groups, outcome.prices, case.lam)
     assert answers == pytest.approx(case.answer, abs=1e-8)
 
 

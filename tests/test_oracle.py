@@ -9,9 +9,9 @@ from problems import project as by_bisection
 from r2b import debias
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.oracle import MemoryOracle, plain
+from r2b._solve.oracle import MemoryOracle, reference
 from r2b._solve.oracle.blocks import choose_kernel
-from r2b._solve.oracle.plain import project, thresholds
+from r2b._solve.oracle.reference import project, thresholds
 from r2b._solve.oracle.thinning import thin
 from r2b.errors import MissingExtraError, ParameterError
 
@@ -118,7 +118,7 @@ def test_evaluation_by_its_definition():
     )
 
 
-# --- compiled == plain ---
+# --- compiled == reference ---
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ SHAPES = [(1, 2), (31, 1), (33, 3), (64, 7), (70, 20), (5, 100), (97, 64)]
 def both(compiled, kernel, *arrays, into):
     """Run one kernel of both kinds on the same arrays; return what each added to its outputs."""
     results = []
-    for module in (plain, compiled):
+    for module in (reference, compiled):
         out = [np.full(shape, 0.5) for shape in into]  # kernels add to what is there
         getattr(module, kernel)(*(a.copy() if isinstance(a, np.ndarray) else a for a in arrays), out if len(out) > 1 else out[0])
         results.append(out)
@@ -157,7 +157,7 @@ def test_compiled_kernels_equal_the_plain_ones(compiled, codes, dtype, weighted,
                 assert theirs == pytest.approx(mine, rel=1e-12, abs=1e-12)
         for mine, theirs in both(compiled, "answer", labels, groups, prices, lam, start, into=[(n, n_classes)]):
             assert np.abs(theirs - mine).max() < 1e-13 / lam
-        answers = plain.respond(labels, groups, prices, lam) + rng.normal(0, 1e-3, (n, n_classes))
+        answers = reference.respond(labels, groups, prices, lam) + rng.normal(0, 1e-3, (n, n_classes))
         for mine, theirs in both(compiled, "inspect", labels, groups, weight, prices, lam, answers, into=[table, (6,)]):
             assert theirs == pytest.approx(mine, rel=1e-12, abs=1e-12)
         for mine, theirs in both(compiled, "add_rows", labels, groups, weight, into=[table]):
@@ -173,7 +173,7 @@ def test_thresholds_are_found_from_any_start(compiled, guess):
     compiled.evaluate(labels, groups, weight, prices, 0.3, levels, [sums, totals, np.zeros((0, 0, 0))])
     out = np.empty((75, 9))
     compiled.answer(labels, groups, prices, 0.3, levels.copy(), out)
-    assert np.abs(out - plain.respond(labels, groups, prices, 0.3)).max() < 1e-13
+    assert np.abs(out - reference.respond(labels, groups, prices, 0.3)).max() < 1e-13
     # What is left behind is the threshold itself.
     assert np.abs(np.maximum(labels - prices[groups] - levels[:, None], 0).sum(axis=1) - 0.3).max() < 1e-13
 
@@ -264,7 +264,7 @@ def test_without_numba_the_plain_kernel_or_an_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "r2b._solve.oracle.compiled", raising=False)
     monkeypatch.delattr("r2b._solve.oracle.compiled", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert choose_kernel("auto", 1 << 30) is plain
+    assert choose_kernel("auto", 1 << 30) is reference
     with pytest.raises(MissingExtraError, match=r"pip install"):
         choose_kernel("compiled", 10)
 

@@ -23,7 +23,7 @@ from r2b._labels.forms.keyed import uniforms_of
 from r2b._labels.forms.rounding import handed_out, whole_cell, whole_counts
 from r2b._labels.forms.sampling import Expansion, expand_index, expand_rows, sample_rows, sample_table
 from r2b._labels.forms.turns import Turns, rows_by_code
-from r2b._solve.oracle.plain import respond
+from r2b._solve.oracle.reference import respond
 
 Floats = NDArray[np.float64]
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -24,7 +24,7 @@ from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
 from r2b._solve.oracle import group_means
-from r2b._solve.oracle.protocol import AnyOracle, inspected
+from r2b._solve.oracle.reference import AnyOracle, inspected
 from r2b.errors import ParameterError
 
 

@@ -9,7 +9,7 @@ from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
 from r2b._labels.options import Settings
 from r2b._labels.task import MemoryTask
-from r2b._solve.oracle.plain import respond
+from r2b._solve.oracle.reference import respond
 from r2b._solve.solvers import TOLERANCE, Status
 from r2b.methods.base import Array, Floats, LabelMethod, at_least
 

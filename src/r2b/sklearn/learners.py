@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from r2b._constraints.families.request import one_of
 from r2b._labels.labels import Form
-from r2b._solve.oracle.plain import project
+from r2b._solve.oracle.reference import project
 from r2b.errors import InputError, ParameterError, ShapeError
 
 Array = np.ndarray[Any, np.dtype[Any]]

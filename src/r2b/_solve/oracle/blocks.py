@@ -16,8 +16,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from r2b._data.arrays import Array, Floats
-from r2b._solve.oracle import plain
-from r2b._solve.oracle.protocol import Evaluation, Inspection
+from r2b._solve.oracle import reference
+from r2b._solve.oracle.reference import Evaluation, Inspection
 from r2b.errors import MissingExtraError
 
 Sums = list[Array]
@@ -36,12 +36,12 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
         The compiled kernel was asked for by name and numba is not installed.
     """
     if choice == "numpy" or (choice == "auto" and entries < _PAYS):
-        return plain
+        return reference
     try:
         from r2b._solve.oracle import compiled
     except ImportError as cause:
         if choice == "auto":
-            return plain
+            return reference
         raise MissingExtraError(
             "The compiled kernel needs numba, which is not installed.",
             remedy="Install it with: pip install 'r2b[fast]', or pass kernel='numpy'.",
@@ -183,7 +183,7 @@ class Fold:
 
     def __call__(self, block: Block) -> Sums:
         """Read the rows once."""
-        return [plain.fold(block.labels, block.cells, block.weight, self.prices, self.lam, self.design)]
+        return [reference.fold(block.labels, block.cells, block.weight, self.prices, self.lam, self.design)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The row kernels compiled by numba; imported only where they pay. Same functions as :mod:`r2b._solve.oracle.plain`.
+"""The row kernels compiled by numba; imported only where they pay. Same functions as :mod:`r2b._solve.oracle.reference`.
 
 Rows are taken in tiles that stay in the first-level cache. The threshold of a row is found by Newton on
 ``t -> sum_k max(v_k - t, 0) - lam`` from the threshold of the last pass. From any start the first step lands at or below the root and the
@@ -192,7 +192,7 @@ def _rows(prices: Array, groups: Array, levels: Array, *matrices: Array) -> Iter
 
 
 def evaluate(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
-    """Add responses, values and curvature, as :func:`r2b._solve.oracle.plain.evaluate`."""
+    """Add responses, values and curvature, as :func:`r2b._solve.oracle.reference.evaluate`."""
     sums, totals, curvature = out
     added = _in_chunks(*prices.shape)
     for part, rows, _, _ in _rows(prices, groups, levels, labels):
@@ -232,7 +232,7 @@ def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Arra
 
 
 def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, out: Sequence[Array]) -> None:
-    """Add the evidence about ``answers``, as :func:`r2b._solve.oracle.plain.inspect`."""
+    """Add the evidence about ``answers``, as :func:`r2b._solve.oracle.reference.inspect`."""
     added = _in_chunks(*prices.shape)
     for part, rows, (given,), _ in _rows(prices, groups, np.empty(0), labels, answers):
         _inspect(rows, 0, len(rows[2]), _fixed(weight[part]), float(lam), given, added.reshape(-1), out[1])

@@ -16,10 +16,10 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
-from r2b._solve.oracle import plain
+from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
 from r2b._solve.oracle.memory import label_blocks
-from r2b._solve.oracle.protocol import Evaluation, GroupOracle, Inspection, Samples
+from r2b._solve.oracle.reference import Evaluation, GroupOracle, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
 
 Components = list[Places]
@@ -71,7 +71,7 @@ class DesignOracle(GroupOracle):
         self.rows, self.design, self.share, self.truth = rows, design, share, truth
         self.threads = threads or cores()
         self.kernel = choose_kernel(kernel, _COSTLIER * rows.entries)
-        self.kernel_choice: KernelChoice = "numpy" if self.kernel is plain else "compiled"
+        self.kernel_choice: KernelChoice = "numpy" if self.kernel is reference else "compiled"
         self.total_weight = float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum())
         self._codes = np.empty(0) if rows.classes is None else np.ascontiguousarray(rows.classes)
         self._weight = np.empty(0) if rows.weight is None else rows.weight
@@ -115,7 +115,7 @@ class DesignOracle(GroupOracle):
 
     def _evaluate(self, lane: slice, prices: Floats, lam: float) -> Sums:
         sums, totals = np.zeros(prices.shape), np.zeros(1)
-        if self.kernel is not plain:
+        if self.kernel is not reference:
             labels = self._codes if self.rows.matrix is None else self.rows.matrix
             own = (self._weight[lane], prices, lam, self._levels[lane])
             self.kernel.evaluate_design(labels[lane], self.design[lane], *own, [sums, totals])
@@ -150,7 +150,7 @@ class DesignOracle(GroupOracle):
 
     def _fold(self, lane: slice, prices: Floats, lam: float, components: Components) -> Sums:
         n_classes = prices.shape[1]
-        folds = [plain.Folded(len(groups), n_classes) for groups in components]
+        folds = [reference.Folded(len(groups), n_classes) for groups in components]
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], np.empty((len(labels), n_classes))
             self.kernel.answer(labels, self._cells[: len(labels)], design @ prices, lam, self._levels[part], answers)

@@ -15,9 +15,9 @@ import numpy as np
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
-from r2b._solve.oracle import classes_plain, plain
+from r2b._solve.oracle import classes_plain, reference
 from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
-from r2b._solve.oracle.protocol import Evaluation, Inspection, Samples
+from r2b._solve.oracle.reference import Evaluation, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
 
 _LANES = 16
@@ -83,7 +83,7 @@ class MemoryOracle(BlockOracle):
         self.kernel = choose_kernel(kernel, rows.labels.size)
         self.threads = threads or cores()
         # Chosen once for all lanes: what pays is decided by the whole table.
-        super().__init__(MemoryBlocks.of(rows, truth, self.threads), rows.group_weight, "numpy" if self.kernel is plain else "compiled")
+        super().__init__(MemoryBlocks.of(rows, truth, self.threads), rows.group_weight, "numpy" if self.kernel is reference else "compiled")
 
     @property
     def labels(self) -> Array:
@@ -210,7 +210,7 @@ class ClassOracle:
         self.rows = rows
         self.threads = threads or cores()
         few = kernel == "auto" and rows.entries < MANY_ENTRIES
-        self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is plain else "compiled"
+        self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is reference else "compiled"
         self.kernel: ModuleType = classes_plain
         if self.kernel_choice == "compiled":
             from r2b._solve.oracle import classes_compiled

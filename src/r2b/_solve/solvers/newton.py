@@ -16,7 +16,7 @@ from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import in_order, parts_of
-from r2b._solve.oracle.protocol import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
+from r2b._solve.oracle.reference import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
 
 _REFINEMENTS = 2

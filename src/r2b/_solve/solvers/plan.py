@@ -16,7 +16,7 @@ from r2b._data.compute import one_blas_thread, refuse_beyond_memory
 from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import ClassOracle, Samples, group_means
-from r2b._solve.oracle.protocol import AnyOracle, GroupOracle
+from r2b._solve.oracle.reference import AnyOracle, GroupOracle
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
 from r2b._solve.solvers.general import GeneralInterior

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
-from r2b._solve.oracle.protocol import AnyOracle
+from r2b._solve.oracle.reference import AnyOracle
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
 from r2b.engines.torch.oracle import DeviceOracle

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from r2b._data.compute import parts_of
-from r2b._solve.oracle.protocol import Evaluation, Inspection, Samples
+from r2b._solve.oracle.reference import Evaluation, Inspection, Samples
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
 from r2b.errors import MissingExtraError
