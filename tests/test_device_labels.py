@@ -142,6 +142,8 @@ def test_new_rows_get_the_labels_that_the_host_would_give() -> None:
     assert int(index.max()) == 49
     with pytest.raises(UnseenError):
         fair.transform(torch.from_numpy(y[:2]), sensitive_features=torch.tensor([0, 9]))
+    with pytest.raises(ShapeError, match="4 columns, but 5 classes"):
+        fair.transform(torch.full((2, 4), 0.25), sensitive_features=torch.tensor([0, 1]))
     with pytest.raises(ShapeError, match="probabilities were fitted"):
         fair.transform(torch.tensor([0, 1]), sensitive_features=torch.tensor([0, 1]))
 

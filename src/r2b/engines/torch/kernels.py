@@ -21,7 +21,7 @@ from r2b.engines.torch.rows import DeviceRows
 Tensor = torch.Tensor
 
 _TILE = 256  # entries that one warp holds; measured: half and twice as many are slower
-_NARROW = 256  # columns up to which a thread has room for sums by column
+_NARROW = 256  # columns up to which the registers of a thread hold sums by column
 MOST_CLASSES = 1 << 14
 
 
@@ -213,7 +213,7 @@ def _support(
 def _launch(kernel: Any, y: Tensor, rows: DeviceRows, *rest: Any, lanes: Tensor | None = None, gather: bool = False, **flags: bool) -> None:
     """Start a program per lane.
 
-    With ``gather`` a tile is added up by column, which needs no exchange between threads, where so many sums find room in them.
+    With ``gather`` a tile is added up by column, which needs no exchange between threads, where their registers hold so many sums.
     """
     lanes = rows.lanes.table if lanes is None else lanes
     wide = max(2, triton.next_power_of_2(y.shape[1]))

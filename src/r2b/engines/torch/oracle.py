@@ -218,7 +218,7 @@ class DeviceOracle:
         return Samples(sample, sample)
 
     def _walked(self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]) -> tuple[Floats, Floats]:
-        """Walk all rows once: add up sums by cell, and list what is said of the rows of each batch."""
+        """Walk all rows once: add up sums by cell, and list what the walk found about the rows of each batch."""
         self.reads += 1
         found = [[each.cpu().numpy() for each in walk(y, rows)] for y, rows in self.source.parts()]
         return sum((sums for sums, *_ in found), np.zeros(1)), np.array([worst for _, *worst in found]).reshape(len(found), -1)

@@ -1,6 +1,6 @@
 """Labels, groups and weights as tensors, without a copy where they are on the device: torch as it is, CuPy and JAX through DLPack.
 
-Good data are seen on the device alone. What is wrong with others is said by the readers of the host, so that the words are the same.
+Good data never leave the device. Where something is wrong, the reader of the host refuses it, so that the errors are the same.
 """
 
 from __future__ import annotations

@@ -51,14 +51,9 @@ class DeviceRows:
         return self.cells.device
 
     @cached_property
-    def ordered(self) -> bool:
-        """Whether rows come ordered by cell as they are."""
-        return self.n_cells == 1 or not bool((self.cells[1:] < self.cells[:-1]).any())
-
-    @cached_property
     def order(self) -> Tensor | None:
         """Row numbers ordered by cell, int32 where they fit; None where rows come in that order."""
-        if self.ordered:
+        if self.n_cells == 1 or not bool((self.cells[1:] < self.cells[:-1]).any()):
             return None
         order = torch.sort(self.cells, stable=True).indices
         return order.to(torch.int32) if len(self) < 2**31 else order
