@@ -67,11 +67,11 @@ def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format
             path=name,
             returncode=done.returncode,
         )
-    said = json.loads(line)
-    if "error" in said:
+    answer = json.loads(line)
+    if "error" in answer:
         kinds: dict[str, type[R2BError]] = {kind.__name__: kind for kind in (DamagedFileError, FileTooLargeError)}
-        raise kinds.get(said["error"], InputError)(said["problem"], remedy=said["remedy"], **said["facts"])
-    return Format(said["kind"]), rest
+        raise kinds.get(answer["error"], InputError)(answer["problem"], remedy=answer["remedy"], **answer["facts"])
+    return Format(answer["kind"]), rest
 
 
 def _ending(code: int) -> str:
@@ -87,14 +87,14 @@ def child() -> None:
     try:
         with unpacked_within(asked["most"]):
             kind, body = _normal(content, asked["name"], Format(asked["kind"], asked["compression"]))
-        said: dict[str, Any] = {"kind": kind}
+        answer: dict[str, Any] = {"kind": kind}
     except R2BError as error:
         facts = {key: value for key, value in error.facts.items() if isinstance(value, (str, int))}
-        said, body = {"error": type(error).__name__, "problem": error.problem, "remedy": error.remedy, "facts": facts}, b""
+        answer, body = {"error": type(error).__name__, "problem": error.problem, "remedy": error.remedy, "facts": facts}, b""
     except MemoryError:
         problem = f"{asked['name']} takes more memory than the app gives to one file."
-        said, body = {"error": "FileTooLargeError", "problem": problem, "remedy": "Use r2b on the command line.", "facts": {}}, b""
-    out.write(json.dumps(said).encode() + b"\n")
+        answer, body = {"error": "FileTooLargeError", "problem": problem, "remedy": "Use r2b on the command line.", "facts": {}}, b""
+    out.write(json.dumps(answer).encode() + b"\n")
     out.write(body)
     out.flush()
     # No clean-up: memory that the file has damaged is not walked once more.
