@@ -21,10 +21,9 @@ from r2b._labels import FairLabels
 from r2b._labels.options import request_and_settings
 from r2b._labels.realised import realised
 from r2b._solve.certificate import PROVEN
-from r2b._verify.claims import Check, Verification, claim_of, difference, insisted
+from r2b._verify.claims import Check, Verification, claim_of, difference, insisted, read_record
 from r2b._verify.evidence import RowSums
-from r2b._verify.record import Record, beside, read_record
-from r2b._verify.rows import ROWS, Fingerprints, Output, spelled_schema
+from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spelled_schema
 from r2b.engines.applying import recounted
 from r2b.engines.batch import ahead
 from r2b.engines.files import EMPTY, FileSource
@@ -202,7 +201,7 @@ class _Checking:
         sums, marks = RowSums(relabel), Fingerprints()
         output = Output(self.output, relabel.decode, relabel.form, relabel.names, None if self.table is self.output else self.table)
         for seen, rows in ahead(lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads):
-            marks.take(rows.data, rows.weight, rows.made)
+            marks.take(rows)
             sums.add(*seen)
             groups = rows.data.groups
         return sums, marks.marks(), groups

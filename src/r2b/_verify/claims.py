@@ -1,19 +1,29 @@
-"""What a certificate claims, what was found about it, and both in words."""
+"""What a certificate claims, read as strictly as anyone may have written it; what was found about it, and both in words."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
 
+import r2b
 from r2b._data.values import json_value, written
 from r2b._labels import FairLabels
+from r2b._labels.labels import Form
+from r2b._labels.options import DEFAULTS
 from r2b._labels.realised import Realised
-from r2b._labels.rendering import MEASURES
+from r2b._labels.rendering import MEASURES, content_of
 from r2b._solve.certificate import PROVEN
-from r2b._verify.record import Record
+from r2b._verify.record import VERSION, Record
 from r2b.engines.roles import ColumnRoles
+from r2b.errors import FileFormatError
 
+_KINDS = {str: ("command",), int: ("n_rows", "random_state"), dict: ("reading", "fingerprints")}
+_LISTS = ("label", "sensitive", "control", "key", "continuous")
 _LISTED = 12  # families that are listed one by one
 
 
@@ -87,6 +97,88 @@ class Verification:
             soft = "" if self.realised is None else f"; {self.parity:.4f} as probabilities"
             lines.append(f"  {'parity':18}{self.parity_before:.4f} before, {self.parity_in_file:.4f} in the file{soft}")
         return "\n".join([*lines, *(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}" for each in self.checks)])
+
+
+def _options_of(stored: Any) -> dict[str, Any]:
+    if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS}:
+        raise ValueError(f"options is {stored!r}")
+    found = dict(stored)
+    for name in ("epsilon", "target"):
+        value = found.get(name)
+        if isinstance(value, list):
+            found[name] = {each: float(number) for each, number in value}
+        elif value == "inf":
+            found[name] = math.inf
+    return found
+
+
+def read_record(path: str) -> tuple[FairLabels, Record]:
+    """Read a certificate file.
+
+    Raises
+    ------
+    FileFormatError
+        It is not one, or damaged.
+    """
+    fair = r2b.load(path)
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    stored = content.pop("file", None)
+    if not isinstance(stored, dict):
+        raise FileFormatError(
+            f"{path} does not say how the labels were made.", remedy="Pass the file that r2b debias wrote beside its output.", path=path
+        )
+    try:
+        record = _record_of(stored, fair)
+        # What is read must be all that is there: no number that is taken for another, no name that is passed over.
+        _refuse_other(content, content_of(fair))
+        _refuse_other({name: value for name, value in stored.items() if name not in ("version", "r2b")}, record.to_json())
+        return fair, record
+    except (LookupError, TypeError, ValueError, AttributeError) as cause:
+        raise FileFormatError(
+            f"{path} cannot be followed: {type(cause).__name__} ({cause}).",
+            remedy="Pass the file that r2b debias wrote beside its output, as it wrote it.",
+            path=path,
+            damaged=True,
+        ) from cause
+
+
+def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
+    """Refuse what is not spelled as it would be written."""
+    for name in {**said, **read}:
+        written = [json.dumps(each.get(name), sort_keys=True) for each in (said, read)]
+        if written[0] != written[1] or (name in said) != (name in read):
+            raise ValueError(f"{name} is not as it would be written")
+
+
+def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
+    """Read a record; every field is looked at, since anyone may have written it."""
+    columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
+    form, sound = stored["form"], {name: type(stored[name]) is kind for kind, names in _KINDS.items() for name in names}
+    sound |= {"version": stored["version"] == VERSION, "columns": columns.soft == fair.schema.is_soft, "form": form in get_args(Form)}
+    sound["new"] = len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new))
+    sound["realised"] = type(stored["realised"]) is (dict if form in ("round", "sample") else NoneType)
+    sound["random_state"] &= 0 <= stored["random_state"] < 2**63
+    wrong = next((name for name, right in sound.items() if not right), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is {stored[wrong]!r}")
+    read = {"columns": columns, "new": new, "na": _texts_of("na", stored["na"]), "options": _options_of(stored["options"])}
+    return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
+
+
+def _columns_of(stored: Any) -> ColumnRoles:
+    lists = {name: _texts_of(name, stored[name]) for name in _LISTS}
+    membership = tuple((str(name), _texts_of(name, columns)) for name, columns in stored["membership"])
+    if type(stored["soft"]) is not bool or not isinstance(stored["weight"], (str, NoneType)) or not lists["label"]:
+        raise ValueError(f"columns is {stored!r}")
+    if stored["settings"]:
+        raise ValueError("settings of continuous attributes are not written by the command line")
+    return ColumnRoles(**lists, soft=stored["soft"], weight=stored["weight"], membership=membership)  # type: ignore[arg-type]
+
+
+def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
+    if not isinstance(stored, list) or not all(isinstance(each, str) for each in stored):
+        raise ValueError(f"{name} is {stored!r}")
+    return tuple(stored)
 
 
 def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.realised import rounding_bound
 from r2b._solve.certificate import PROVEN, Certificate, between_groups, measured
-from r2b._verify.rows import WrittenRows
+from r2b._verify.record import WrittenRows
 from r2b.engines.source import Relabel
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -151,6 +151,9 @@ class RowSums:
         beyond = parity.largest_shift(settled - fair.prices) + float(np.abs(parity.shifts(fair.prices) - self.response.shifts).max())
         gap = slack + 2.0 * beyond + parity.support(settled) - parity.product(settled, means)
         families, by_class = measured(parity.members, parity.share, means, before), between_groups(parity.members, means)
+        # Labels that go out as they came in may be farther off the simplex, by the type in which they came.
+        stated = fair.certificate.simplex_allowance
+        allowance = stated if stated in TOLERANCE.values() else TOLERANCE[np.dtype(np.float64)]
         costliest = 0.0 if fair.costs is None else float(fair.costs.max())
         return Certificate(
             parity=float(by_class.max()),
@@ -166,14 +169,9 @@ class RowSums:
             distance=distance,
             expected_changes=moved,
             simplex_violation=self.most["simplex"],
-            simplex_allowance=self._allowance(fair),
+            simplex_allowance=allowance if fair.unchanged else PROVEN,
             families=families,
         )
-
-    def _allowance(self, fair: FairLabels) -> float:
-        """Give what labels may be off the simplex: more where they go out as they came in, by the type in which they did."""
-        stated = fair.certificate.simplex_allowance
-        return (stated if stated in TOLERANCE.values() else TOLERANCE[np.dtype(np.float64)]) if fair.unchanged else PROVEN
 
     def beyond_promise(self, fair: FairLabels, families: Families, parity: Parity, *, weighted: bool) -> tuple[float, float]:
         """Give how far group means of rounded labels are from the optimum, and how much farther than promised."""
