@@ -15,14 +15,16 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from r2b.errors import require
+
 MAGIC = b"ARROW1"
 _CODECS = {0: "lz4", 1: "zstd"}
 _FEW_ROWS = 4096  # of a batch whose values may be of any length
 
 
 def pyarrow() -> Any:
-    """Import the library where it is used."""
-    return importlib.import_module("pyarrow")
+    """Import the library, or say what to install."""
+    return require("pyarrow", "Tables in files need pyarrow", extra="frames")
 
 
 def first_line(cause: Exception) -> str:

@@ -13,8 +13,8 @@ import subprocess
 import sys
 from typing import Any
 
-from r2b._files.arrow import pyarrow
-from r2b._files.compression import decompress, unpacked_within
+from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.compression import decompress, refuse_growth, unpacked_within
 from r2b._files.formats import Format
 from r2b.engines.files import FileSource
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
@@ -105,9 +105,11 @@ def _normal(content: bytes, name: str, format: Format) -> tuple[str, Any]:
     if format.is_text:
         return format.kind, decompress(content, format.compression, name)
     arrow, source = pyarrow(), FileSource.open(name, str(format), threads=1, stream=io.BytesIO(content))
-    sink = io.BytesIO()
+    sink, total = io.BytesIO(), 0
     writer = None
     for batch in source.batches(None):
+        total += unfolded_bytes(batch.record)
+        refuse_growth(name, len(content), total)
         writer = writer or arrow.ipc.new_stream(sink, batch.record.schema)
         writer.write_batch(batch.record)
     if writer is None:
