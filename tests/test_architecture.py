@@ -30,8 +30,8 @@ ORDER = ["errors", "_data", "_constraints", "_solve", "_labels", "metrics", "dat
 ORDER += ["_verify", "sklearn", "models", "report", "app", "cli", "__main__"]
 # Packages that may know even less than their place allows: everything they may import.
 ONLY = {"metrics": {"errors", "_data"}, "datasets": {"errors"}, "_files": {"errors", "_data"}}
-# What a notebook shows is rendered by a later package, imported when a notebook asks.
-EXCEPTIONS = {("_labels", "report"), ("_audit", "report")}
+# What a notebook shows is rendered by a later package, imported when a notebook asks; labels on a GPU are debiased by the engine there.
+EXCEPTIONS = {("_labels", "report"), ("_audit", "report"), ("_labels", "engines")}
 # Rows are read and merged by _data, written by _labels, counted by metrics; where the solving is, only the oracle walks them.
 ROW_WALKERS = ("r2b._data", "r2b._solve.oracle", "r2b._labels", "r2b.metrics", "r2b.methods", "r2b._audit", "r2b.engines", "r2b.models")
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}

@@ -15,7 +15,7 @@ from r2b._constraints.families import Request
 from r2b._constraints.parity import OverallBound, Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._labels.options import Settings
+from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle, oracle_of

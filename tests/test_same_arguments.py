@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("imblearn")
 import r2b
 from r2b._constraints.families import Request
-from r2b._labels.options import CHOICES, DEFAULTS, Options, Settings
+from r2b._labels.debiasing import CHOICES, DEFAULTS, Options, Settings
 from r2b.engines import Block, debias_blocks
 from r2b.engines.tables import Scan
 from r2b.errors import ParameterError

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from r2b._constraints.families import Family
     from r2b._data import Continuous, Membership
     from r2b._labels import FairLabels, load
+    from r2b._labels.debiasing import debias
     from r2b._solve.certificate import Certificate
     from r2b._solve.solvers import Progress, Status
     from r2b._verify import Verification, verify
     from r2b.engines import Scan, scan
-    from r2b.engines.memory import debias
 
 __version__ = "0.1.0"
 
@@ -64,7 +64,7 @@ _MODULES = {
     "_solve.solvers": ("Progress", "Status"),
     "_verify": ("Verification", "verify"),
     "engines": ("Scan", "scan"),
-    "engines.memory": ("debias",),
+    "_labels.debiasing": ("debias",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

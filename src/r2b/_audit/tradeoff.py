@@ -14,7 +14,7 @@ from r2b._constraints.families.request import LARGEST
 from r2b._constraints.parity import TargetBound
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._labels import FairLabels
-from r2b._labels.options import request_and_settings
+from r2b._labels.debiasing import request_and_settings
 from r2b._labels.task import MemoryTask, Task, open_job
 from r2b.errors import ParameterError
 

@@ -18,7 +18,7 @@ from r2b._data.groups import Layout
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.text import as_text
 from r2b._labels import FairLabels
-from r2b._labels.options import request_and_settings
+from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import realised
 from r2b._solve.certificate import PROVEN
 from r2b._verify.claims import Check, Verification, claim_of, difference, insisted, read_record

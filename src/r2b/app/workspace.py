@@ -25,7 +25,7 @@ from r2b._constraints.families import Request, resolve
 from r2b._data import Dataset
 from r2b._files.arrow import pyarrow
 from r2b._labels import FairLabels
-from r2b._labels.options import Settings
+from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask, open_job
 from r2b._solve.oracle import MemoryOracle
 from r2b.app.choice import PageChoice

@@ -10,7 +10,7 @@ import click
 
 from r2b._files import did_you_mean
 from r2b._files.compression import MOST_UNPACKED, unpacked_within
-from r2b._labels.options import CHOICES, DEFAULTS
+from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b.cli import completing
 
 Command = Callable[..., Any]

@@ -19,7 +19,7 @@ import numpy as np
 from r2b import Continuous, Membership, Scan, report
 from r2b._files import AtomicWriter, did_you_mean
 from r2b._files.text import as_text
-from r2b._labels.options import request_and_settings
+from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b.cli.printing import spelled

@@ -14,7 +14,7 @@ from r2b._data import Groups, Schema, Vocabulary
 from r2b._data.groups import read_groups
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
-from r2b._labels.options import Options, request_and_settings, takes_options
+from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import BlockTask, Sums, added
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote

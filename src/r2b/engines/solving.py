@@ -13,7 +13,7 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.request import is_a
 from r2b._data import Groups, Schema
 from r2b._data.merge import Extent, Rows
-from r2b._labels.options import Settings
+from r2b._labels.debiasing import Settings
 from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle, Samples

@@ -20,7 +20,7 @@ from r2b._constraints.families.request import AbsentGroups, MissingValues, Small
 from r2b._data import Continuous, Dataset, Membership, Schema, Vocabulary
 from r2b._data.dataset import read, read_labels
 from r2b._labels import FairLabels
-from r2b._labels.options import Options, Settings, request_and_settings, takes_options
+from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
 from r2b.engines.applying import recounted, refuse_other_kind
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes

@@ -7,7 +7,7 @@ import numpy as np
 from r2b._constraints.families import Request
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
-from r2b._labels.options import Settings
+from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.oracle.reference import respond
 from r2b._solve.solvers import TOLERANCE, Status

@@ -12,7 +12,7 @@ from narwhals import dependencies as libraries
 
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels import FairLabels
-from r2b._labels.options import DEFAULTS, Options, takes_options
+from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError, require
 from r2b.sklearn.labels import WITHOUT, check_same_rows, checked_labels, note_features, publish, solve, store, without_rows
 

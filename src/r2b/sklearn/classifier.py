@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from r2b._data.columns import refuse_other_index, row_labels
 from r2b._data.compute import generator, seed_of
 from r2b._labels import FairLabels
+from r2b._labels.debiasing import Options, takes_options
 from r2b._labels.forms.sampling import sample_rows
-from r2b._labels.options import Options, takes_options
 from r2b.errors import ParameterError
 from r2b.sklearn.forms import chosen_rows, fresh_learner, train, train_further, training_rows
 from r2b.sklearn.labels import (

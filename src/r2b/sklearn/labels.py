@@ -14,8 +14,7 @@ from r2b._data.arrays import plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
-from r2b._labels.options import DEFAULTS, refuse_unknown
-from r2b.engines.memory import debias, lives_on_a_device
+from r2b._labels.debiasing import DEFAULTS, debias, lives_on_a_device, refuse_unknown
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 
 Array = np.ndarray[Any, np.dtype[Any]]

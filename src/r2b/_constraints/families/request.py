@@ -66,7 +66,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Everything asked of the groups. The fields are options of :func:`r2b.debias`, documented in ``r2b._labels.options``."""
+    """Everything asked of the groups. The fields are options of :func:`r2b.debias`, documented in ``r2b._labels.debiasing``."""
 
     epsilon: Epsilon = 0.0
     bound: BoundName = "range"

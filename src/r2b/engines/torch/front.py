@@ -17,7 +17,7 @@ from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.dataset import Labels, read_labels
 from r2b._data.merge import Extent
 from r2b._labels import FairLabels
-from r2b._labels.options import Options, Settings, request_and_settings, takes_options
+from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
 from r2b.engines.torch.labels import TensorRows
 from r2b.engines.torch.newton import DeviceTask
