@@ -21,7 +21,6 @@ from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
 from r2b._files.text import as_text
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import DEFAULTS
 from r2b._labels.labels import Form
 from r2b._labels.rendering import content_of
 from r2b.engines.batch import Batch, ahead, numbers_of, plain_type, taken_rows
