@@ -23,10 +23,9 @@ NEEDS = {
     "src/r2b/engines/torch": ["torch"],
     "src/r2b/engines/torch/kernels.py": ["torch", "triton"],
     "src/r2b/engines": ["pyarrow"],
-    "src/r2b/engines/dask.py": ["dask", "distributed"],
-    "src/r2b/engines/dask_parts.py": ["pandas", "pyarrow"],
-    "src/r2b/engines/lazy_duckdb.py": ["duckdb"],
-    "src/r2b/engines/lazy_polars.py": ["polars"],
+    "src/r2b/engines/dask.py": ["dask", "distributed", "pandas"],
+    "src/r2b/engines/duckdb.py": ["duckdb"],
+    "src/r2b/engines/polars.py": ["polars"],
     "src/r2b/engines/spark.py": ["pyspark"],
 }
 collect_ignore = [path for path, libraries in NEEDS.items() if any(find_spec(library) is None for library in libraries)]

@@ -12,10 +12,10 @@ import pytest
 from scale_cases import cases, check_solved
 
 import r2b
-from r2b.engines import lazy_blocks
+from r2b.engines import lazy as shared
 from r2b.engines.held import HeldSource
 from r2b.engines.lazy import in_rows
-from r2b.engines.lazy_polars import PolarsSource
+from r2b.engines.polars import PolarsSource
 from r2b.errors import MissingValueError, ParameterError, UnseenError
 
 pa, pl, duckdb = (pytest.importorskip(library) for library in ("pyarrow", "polars", "duckdb"))
@@ -132,12 +132,12 @@ def test_batches_do_not_show_in_labels() -> None:
 )
 def test_many_rows_go_to_a_scratch_file_that_has_no_name(open_table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = cases()["probabilities in columns"]
-    monkeypatch.setattr(lazy_blocks, "_IN_MEMORY", 0)
-    monkeypatch.setattr(lazy_blocks, "_ENTRIES", 400)
+    monkeypatch.setattr(shared, "_IN_MEMORY", 0)
+    monkeypatch.setattr(shared, "_ENTRIES", 400)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen: list[Any] = []
-    spool = lazy_blocks.Spool
-    monkeypatch.setattr(lazy_blocks, "Spool", lambda *given: seen.append(spool(*given)) or seen[-1])
+    spool = shared.Spool
+    monkeypatch.setattr(shared, "Spool", lambda *given: seen.append(spool(*given)) or seen[-1])
     fair = r2b.scan(open_table(case.table)).debias(
         case.label, **case.asked, **case.settings, sample_entries=0, progress=lambda _: seen.append(list(tmp_path.iterdir()))
     )

@@ -15,8 +15,7 @@ import pytest
 
 import r2b
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines import spark as spark_room
-from r2b.engines.spark import SparkBlocks, open_source
+from r2b.engines.spark import SparkBlocks, SparkSource
 from r2b.errors import ProbabilityError
 
 pa = pytest.importorskip("pyarrow")
@@ -140,7 +139,7 @@ def test_a_solve_is_a_few_passes_and_leaves_nothing_behind(spark: Any, probabili
         passes.append((type(task).__name__, len(results)))
         return results
 
-    monkeypatch.setattr(spark_room.SparkBlocks, "run", counted)
+    monkeypatch.setattr(SparkBlocks, "run", counted)
     settings = dict(spark.conf.getAll)
     fair = r2b.scan(probabilities).debias("p", sensitive_features="sex", epsilon=0.01)
     assert fair.status.ok
@@ -175,7 +174,7 @@ def test_rounded_probabilities_are_the_same_every_time_the_frame_is_used(probabi
 
 
 def test_batches_come_partition_by_partition_with_their_place(probabilities: Any) -> None:
-    batches = list(open_source(probabilities).batches(["id", "sex"]))
+    batches = list(SparkSource(probabilities).batches(["id", "sex"]))
     assert [batch.place for batch in batches] == [f"partition {k}" for k in range(4)]
     assert sorted(number for batch in batches for number in batch.columns["id"].to_pylist()) == list(range(800))
 

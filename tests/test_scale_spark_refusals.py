@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import r2b
-from r2b.engines.spark import open_source
-from r2b.engines.spark_session import mapped
+from r2b.engines.spark import SparkSource, mapped
 from r2b.errors import EmptyError, InputError, MissingExtraError, MissingValueError, ParameterError, ProbabilityError, R2BError, WeightError
 
 PEOPLE = "y string, p array<double>, sex string, w double"
@@ -119,9 +118,9 @@ class Old:
 
 def test_frames_that_only_look_like_spark_frames_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"pandas frame on Spark.*to_spark"):
-        open_source(OnSpark())
+        SparkSource(OnSpark())
     with pytest.raises(MissingExtraError, match=r"before 4\.0.*r2b\[spark\]"):
-        open_source(Old())
+        SparkSource(Old())
 
 
 def test_new_names_that_spark_could_not_tell_apart_are_refused(spark: Any) -> None:

@@ -1,7 +1,11 @@
-"""Dask frames: rows stay with the workers; tasks go there, and small results come back in the order of the partitions."""
+"""Dask frames: rows stay with the workers; tasks go there, and small results come back in the order of the partitions.
+
+Partitions are of pandas: they become Arrow on the way in, and new columns have the types of the old ones on the way out.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,15 +13,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import dask
+import pandas
+
 from r2b._data.compute import cores
+from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch, list_length_of
-from r2b.engines.dask_parts import label_dtype, may_hold_lists, record_of, relabelled
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source
 from r2b.engines.tally import Counter, Tally
-from r2b.errors import EmptyError, ParameterError, require
+from r2b.errors import EmptyError, MixedTypeError, ParameterError
 
 _MERGED_AT_ONCE = 16
 _MOST_AT_ONCE = 256
@@ -37,7 +44,7 @@ class DaskBlocks:
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block, where it is."""
-        walk, task = _dask().delayed(_walked, pure=False, traverse=False), _sent_once(task)
+        walk, task = _delayed(_walked), _delayed(task)
         return (sums for sums in _in_waves([walk(block, task) for block in self.kept]) if sums is not None)
 
 
@@ -76,14 +83,14 @@ class DaskSource(Source):
     def _list_length(self, column: str) -> int | None:
         if not may_hold_lists(self.table.dtypes[column]):
             return None
-        for first in self._each([column], _first_row):
-            if first is not None:
-                return list_length_of(first.schema.field(0).type, column, partial(first.column, 0))
-        raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
+        first = next(self._each([column], _first_row), None)
+        if first is None:
+            raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
+        return list_length_of(first.schema.field(0).type, column, partial(first.column, 0))
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring home one partition after the other."""
-        return (batch for batch in self._each(columns, _itself) if batch is not None)
+        return self._each(columns, _itself)
 
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         """Run work on every partition, where it is."""
@@ -91,22 +98,19 @@ class DaskSource(Source):
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count partitions where they are, and add the counts up in a tree."""
-        columns = [*keys, *([] if weight is None or weight in keys else [weight])]
-        delayed = _dask().delayed
-        counters = self._tasks(columns, _Counting(tuple(keys), weight))
-        merge = delayed(_merged, pure=False, traverse=False)
-        empty = Counter(keys, weight)
+        counters = self._tasks([*keys, *([] if weight is None else [weight])], partial(_counted, tuple(keys), weight))
+        merge, empty = _delayed(_merged), Counter(keys, weight)
         while len(counters) > 1:
             starts = range(0, len(counters), _MERGED_AT_ONCE)
             counters = [merge(empty, *counters[start : start + _MERGED_AT_ONCE]) for start in starts]
-        (found,) = _dask().compute(merge(empty, *counters))
-        total: Counter = found[0]
-        return total.tally()
+        ((total,),) = dask.compute(merge(empty, *counters))
+        found: Tally = total.tally()
+        return found
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[DaskBlocks]:
         """Decode the partitions once, and keep the blocks with the workers."""
-        kept = list(_dask().persist(*self._tasks(decode.roles.used, decode)))
+        kept = list(dask.persist(*self._tasks(decode.roles.used, decode)))
         try:
             yield DaskBlocks(kept)
         finally:
@@ -116,39 +120,34 @@ class DaskSource(Source):
         """Give a Dask frame with new columns; nothing is computed before it is asked for."""
         plain = self.table._meta.iloc[:0]
         dtype = label_dtype(plain, relabel)
-        meta = relabelled(plain, relabel, dtype)
-        return self.table.map_partitions(relabelled, _sent_once(relabel), dtype, meta=meta)
+        return self.table.map_partitions(relabelled, _delayed(relabel), dtype, meta=relabelled(plain, relabel, dtype))
 
     def _tasks(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> list[Any]:
-        wanted = list(dict.fromkeys(columns))
-        do, work = _dask().delayed(_done, pure=False, traverse=False), _sent_once(work)
-        return [do(part, number, work) for number, part in enumerate(self.table[wanted].to_delayed())]
+        do, work = _delayed(_done), _delayed(work)
+        return [do(part, number, work) for number, part in enumerate(self.table[list(dict.fromkeys(columns))].to_delayed())]
 
     def _each(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         for task in self._tasks(columns, work):
-            (found,) = _dask().compute(task)
-            yield None if found is None else found[0]
+            (found,) = dask.compute(task)
+            if found is not None:
+                yield found[0]
 
 
-def _sent_once(work: Any) -> Any:
+def _delayed(work: Any) -> Any:
     """Make work a part of the graph of its own: inside every task it would be sent, and held, once per partition."""
-    return _dask().delayed(work, pure=False, traverse=False)
+    return dask.delayed(work, pure=False, traverse=False)
 
 
 def _in_waves(tasks: list[Any]) -> Iterator[Any]:
     """Give results in order, enough at a time to keep all workers busy: a result may be some megabytes, and partitions may be thousands."""
-    size = _at_once()
-    for start in range(0, len(tasks), size):
-        yield from _dask().compute(*tasks[start : start + size])
-
-
-def _at_once() -> int:
     distributed = sys.modules.get("distributed")
     try:
         threads = sum(distributed.get_client().nthreads().values()) if distributed is not None else 0
     except ValueError:  # no cluster is connected
         threads = 0
-    return min(max(2 * (threads or cores()), 16), _MOST_AT_ONCE)
+    size = min(max(2 * (threads or cores()), 16), _MOST_AT_ONCE)
+    for start in range(0, len(tasks), size):
+        yield from dask.compute(*tasks[start : start + size])
 
 
 def _done(part: Any, number: int, work: Callable[[Batch], Any]) -> tuple[Any] | None:
@@ -163,15 +162,10 @@ def _walked(block: tuple[Block] | None, task: BlockTask) -> Sums | None:
     return None if block is None else task(block[0])
 
 
-@dataclass(frozen=True)
-class _Counting:
-    keys: tuple[str, ...]
-    weight: str | None
-
-    def __call__(self, batch: Batch) -> Counter:
-        counter = Counter(self.keys, self.weight)
-        counter.add(batch)
-        return counter
+def _counted(keys: tuple[str, ...], weight: str | None, batch: Batch) -> Counter:
+    counter = Counter(keys, weight)
+    counter.add(batch)
+    return counter
 
 
 def _merged(empty: Counter, *counters: tuple[Counter] | None) -> tuple[Counter]:
@@ -190,10 +184,73 @@ def _first_row(batch: Batch) -> Any:
     return batch.record.slice(0, 1)
 
 
-def _dask() -> Any:
-    return require("dask", "Dask frames need dask", extra="dask")
+def record_of(part: Any, place: str) -> Any:
+    """Give a partition as a record batch; its index stays behind.
+
+    Raises
+    ------
+    MixedTypeError
+        A column holds values of several types, which Arrow cannot hold.
+    """
+    arrow = pyarrow()
+    try:
+        return arrow.RecordBatch.from_pandas(part, preserve_index=False, nthreads=1)
+    except arrow.ArrowException as cause:
+        # Arrow says what is wrong first, and then in which column.
+        told = re.search(r"column (.+) with type", str(cause.args[-1]))
+        column = told[1] if told else None
+        named = f"the column {column!r}" if column else f"a column of {', '.join(map(repr, part.columns))}"
+        raise MixedTypeError(
+            f"In {place}: {named} holds values of several types: {str(cause.args[0]).splitlines()[0].rstrip('.')}.",
+            remedy="Give all values of a column the same type.",
+            place=place,
+            column=column,
+        ) from cause
 
 
-def open_source(frame: Any) -> DaskSource:
-    """Open a Dask frame."""
-    return DaskSource(frame)
+def may_hold_lists(dtype: Any) -> bool:
+    """Say whether a column of this type may hold lists: objects may, and Arrow says it.
+
+    Examples
+    --------
+    >>> may_hold_lists(pandas.Series([[0.5, 0.5]]).dtype), may_hold_lists(pandas.Series(["a"]).dtype)
+    (True, False)
+    """
+    if hasattr(dtype, "pyarrow_dtype"):
+        return bool(pyarrow().types.is_nested(dtype.pyarrow_dtype))
+    return type(dtype).__module__.partition(".")[0] == "numpy" and dtype.kind == "O"
+
+
+def label_dtype(meta: Any, relabel: Relabel) -> Any:
+    """Give the type of a column of new classes: that of the old ones, with all categories where they are not known."""
+    roles, classes = relabel.decode.roles, relabel.decode.schema.classes.values.tolist()
+    if roles.soft:
+        return pandas.Series(classes).dtype
+    dtype = meta.dtypes[roles.label[0]]
+    if not isinstance(dtype, pandas.CategoricalDtype):
+        return dtype
+    known = dtype.categories if "__UNKNOWN_CATEGORIES__" not in dtype.categories else []
+    return pandas.CategoricalDtype([*known, *(value for value in classes if value not in set(known))], dtype.ordered)
+
+
+def relabelled(part: Any, relabel: Relabel, dtype: Any) -> Any:
+    """Give a partition with new columns; index and other columns stay as they are.
+
+    Parameters
+    ----------
+    part : pandas.DataFrame
+    relabel : Relabel
+    dtype : dtype
+        Of new classes.
+    """
+    kinds = ["float64"] * len(relabel.names) if relabel.form == "soft" else [dtype, "float64"][: len(relabel.names)]
+    rows, made = part, [pandas.array([], dtype=kind) for kind in kinds]
+    if len(part):
+        place = f"the partition of index {part.index[0]!r} to {part.index[-1]!r}"
+        new = relabel(Batch(record_of(part[list(relabel.needed)], place), 0, place))
+        rows = part if new.rows is None else part.iloc[new.rows]
+        plain = [column.dictionary_decode() if hasattr(column, "dictionary") else column for column in new.columns.values()]
+        made = [pandas.array(column.to_pandas(), dtype=kind) for column, kind in zip(plain, kinds, strict=True)]
+    columns = {name: pandas.Series(values, index=rows.index) for name, values in zip(relabel.names, made, strict=True)}
+    # Not assign: of two old columns with one name it would give up.
+    return pandas.concat([rows, pandas.DataFrame(columns, index=rows.index)], axis=1)

@@ -76,8 +76,3 @@ class HeldSource(Source):
             if len(batch):
                 parts.append(joined(batch.record, relabel, batch))
         return arrow.Table.from_batches(parts)
-
-
-def open_source(table: Any) -> HeldSource:
-    """Open an Arrow table."""
-    return HeldSource(table)

@@ -5,90 +5,175 @@ Polars and DuckDB count through narwhals; a left join that takes nulls for equal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+import mmap
+import tempfile
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
 
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, taken_rows
-from r2b.engines.roles import free_name
-from r2b.engines.source import Relabel
+from r2b._solve.oracle import Block, Blocks
+from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b.engines.batch import Batch, ahead, one_array, taken_rows
+from r2b.engines.held import BATCH_ROWS
+from r2b.engines.roles import Decode, free_name
+from r2b.engines.source import Relabel, Source
+from r2b.engines.spool import Spool, refusal
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
-from r2b.errors import UnseenError
+from r2b.errors import EmptyError, UnseenError
+
+_IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
+_ENTRIES = 1 << 24  # probabilities of a batch
 
 
-def counted(frame: Any, keys: Sequence[str], **collect: Any) -> Any:
-    """Count the rows of every combination of values, in the frame's own engine.
+@dataclass(frozen=True, eq=False)
+class LazySource(Source):
+    """A frame that its own engine evaluates.
+
+    Attributes
+    ----------
+    table : polars.LazyFrame or duckdb.DuckDBPyRelation
+    batch_rows : int
+    """
+
+    table: Any
+    batch_rows: int = BATCH_ROWS
+    names: tuple[str, ...] = field(init=False)
+    collected: ClassVar[dict[str, Any]] = {}  # how narwhals is to collect a table
+
+    @abstractmethod
+    def select(self, columns: Sequence[str]) -> Any:
+        """Give some columns of the frame."""
+
+    @abstractmethod
+    def records(self, frame: Any, size: int) -> Iterable[Any]:
+        """Stream a frame as record batches of about this size."""
+
+    @abstractmethod
+    def joined(self, relabel: Relabel) -> Any:
+        """Join what becomes of each combination of label and attributes."""
+
+    @abstractmethod
+    def made(self, relabel: Relabel) -> Any:
+        """Make new columns batch by batch."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Stream some columns."""
+        return self.stream(self.select(columns))
+
+    def stream(self, frame: Any, n_classes: int = 1) -> Iterator[Batch]:
+        """Stream a frame in batches of a fixed size: fewer rows where they are wide."""
+        size = max(1, min(self.batch_rows, _ENTRIES // n_classes))
+        return in_rows(self.records(frame, size), size)
+
+    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
+        """Count with a group-by; weights are added exactly, batch by batch."""
+        if weight is not None:
+            return super().tally(keys, weight)
+        found = self.counted(keys)
+        columns = {name: found.column(name).combine_chunks() for name in keys}
+        return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
+
+    def counted(self, keys: Sequence[str]) -> Any:
+        """Give a ``pyarrow.Table`` of every combination of values, nulls among them, and last how often it occurs."""
+        rows = nw.len().cast(nw.Int64).alias(free_name("r2b: rows", keys))
+        grouped = nw.from_native(self.table).select(*keys).group_by(*keys, drop_null_keys=False).agg(rows)
+        found = grouped.head(MOST_COMBINATIONS + 1).collect("pyarrow", **self.collected).to_native()
+        if found.num_rows > MOST_COMBINATIONS:
+            refuse_combinations({name: len(found.column(name).unique()) for name in keys})
+        return found
+
+    @contextmanager
+    def blocks(self, decode: Decode) -> Iterator[Blocks]:
+        """Decode all rows once and keep them: in memory, or in a scratch file where they are many."""
+        held: list[Block] = []
+        spool: Spool | None = None
+        n_bytes = 0
+        try:
+            for block in ahead(decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))):
+                n_bytes += block.labels.nbytes
+                held.append(block)
+                if spool is None and n_bytes > _IN_MEMORY:
+                    spool = Spool(tempfile.gettempdir())
+                while spool is not None and held:
+                    spool.add(held.pop(0))
+            yield KeptBlocks(held) if spool is None else spool
+        finally:
+            held.clear()
+            if spool is not None:
+                spool.close()
+
+    def frame(self, relabel: Relabel) -> Any:
+        """Give a frame with new columns after the old ones."""
+        return self.joined(relabel) if joins(relabel) else self.made(relabel)
+
+
+@dataclass(frozen=True)
+class KeptBlocks:
+    """Blocks in memory, walked by threads."""
+
+    blocks: list[Block]
+
+    def run(self, task: BlockTask) -> Iterator[Sums]:
+        """Run a task on every block."""
+        return ahead(task, self.blocks)
+
+
+def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterator[Batch]:
+    """Cut and join a stream of record batches to batches of ``size`` rows, so that nothing depends on how an engine cuts it.
 
     Parameters
     ----------
-    frame : polars.LazyFrame or duckdb.DuckDBPyRelation
-    keys : sequence of str
-    **collect
-        For the engine.
-
-    Returns
-    -------
-    pyarrow.Table
-        The keys, nulls among them, and last how often they occur.
-
-    Raises
-    ------
-    InputError
-        There are too many combinations.
+    records : iterable of pyarrow.RecordBatch
+    size : int or None
+        None to leave them as they come.
+    place : str
+        Where the rows are.
     """
-    rows = nw.len().cast(nw.Int64).alias(free_name("r2b: rows", keys))
-    grouped = nw.from_native(frame).select(*keys).group_by(*keys, drop_null_keys=False).agg(rows)
-    found = grouped.head(MOST_COMBINATIONS + 1).collect("pyarrow", **collect).to_native()
-    if found.num_rows > MOST_COMBINATIONS:
-        refuse_combinations({name: len(found.column(name).unique()) for name in keys})
-    return found
-
-
-def tally_of(found: Any, keys: Sequence[str]) -> Tally:
-    """Give what was counted as a tally."""
-    columns = {name: found.column(name).combine_chunks() for name in keys}
-    return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
-
-
-def in_rows(records: Iterable[Any], size: int) -> Iterator[Batch]:
-    """Cut and join a stream of record batches to batches of ``size`` rows, so that nothing depends on how an engine cuts it."""
     arrow = pyarrow()
     held: list[Any] = []
     rows = first = 0
     for record in records:
         held.append(record)
         rows += record.num_rows
-        while rows >= size:
+        while rows and rows >= (size or rows):
             table = arrow.Table.from_batches(held)
-            yield Batch(_whole(table.slice(0, size)), first, "", first)
-            first, rows = first + size, rows - size
-            held = table.slice(size).to_batches()
+            batch = Batch(_whole(table.slice(0, size)), first, place, first)
+            yield batch
+            first, rows = first + len(batch), rows - len(batch)
+            held = table.slice(len(batch)).to_batches()
     if rows:
-        yield Batch(_whole(arrow.Table.from_batches(held)), first, "", first)
+        yield Batch(_whole(arrow.Table.from_batches(held)), first, place, first)
 
 
 def _whole(table: Any) -> Any:
-    arrow = pyarrow()
-    columns = [_one(column) for column in table.columns]
-    return arrow.RecordBatch.from_arrays(columns, schema=table.schema)
+    columns = [column.chunk(0) if column.num_chunks == 1 else one_array(column) for column in table.columns]
+    return pyarrow().RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def _one(column: Any) -> Any:
-    one = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return one.combine_chunks() if hasattr(one, "chunks") else one
+def joins(relabel: Relabel) -> bool:
+    """Say whether new columns follow from the label and the attributes alone, and so from a join."""
+    return not relabel.decode.roles.soft and relabel.form in ("soft", "expand")
 
 
-def lookup(found: Any, relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
+def keys_of(relabel: Relabel) -> tuple[str, ...]:
+    """Give the columns that tell what becomes of a class label."""
+    roles = relabel.decode.roles
+    return tuple(dict.fromkeys([*roles.label, *roles.attributes]))
+
+
+def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
     """Make the table that is joined to give class labels their new columns.
 
     Parameters
     ----------
-    found : pyarrow.Table
-        Every combination of label and attributes there is.
+    values : mapping of str to pyarrow.Array
+        Label and attributes of every combination there is.
     relabel : Relabel
         For "soft" or "expand".
 
@@ -101,9 +186,11 @@ def lookup(found: Any, relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
     """
     arrow = pyarrow()
     keys = keys_of(relabel)
-    record = _whole(arrow.Table.from_arrays([found.column(name) for name in keys], names=list(keys)))
+    record = _whole(arrow.table([values[name] for name in keys], names=list(keys)))
+    # Rows have weights of their own, which come in after the join.
+    unweighted = replace(relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None)))
     try:
-        new = unweighted(relabel)(Batch(record))
+        new = unweighted(Batch(record))
     except UnseenError as error:
         # The rows of the record are combinations: their numbers say nothing of the table.
         raise UnseenError(
@@ -118,17 +205,29 @@ def lookup(found: Any, relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
     return arrow.Table.from_arrays([*record.columns, *columns.values()], names=[*own, *columns]), own
 
 
-def keys_of(relabel: Relabel) -> tuple[str, ...]:
-    """Give the columns that tell what becomes of a class label."""
-    choice = relabel.decode.roles
-    return tuple(dict.fromkeys([*choice.label, *choice.attributes]))
+def spilled(records: Iterable[Any]) -> Any:
+    """Write record batches to a scratch file, and give them as a table that is mapped from it.
 
+    The file has no name where the system allows it, so that it is gone with the table, whatever becomes of the process; its pages are in
+    memory only while there is room. It lies where temporary files do; the environment variable TMPDIR says where.
 
-def unweighted(relabel: Relabel) -> Relabel:
-    """Give the same without the weights of rows, which are no part of a lookup."""
-    return replace(relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None)))
-
-
-def joins(relabel: Relabel) -> bool:
-    """Say whether new columns follow from the label and the attributes alone, and so from a join."""
-    return not relabel.decode.roles.soft and relabel.form in ("soft", "expand")
+    Examples
+    --------
+    >>> import pyarrow
+    >>> spilled([pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})])["a"].to_pylist()
+    [1, 2]
+    """
+    arrow, writer = pyarrow(), None
+    try:
+        with tempfile.TemporaryFile(prefix="r2b-") as file:
+            for record in records:
+                writer = writer or arrow.ipc.new_stream(file, record.schema)
+                writer.write_batch(record)
+            if writer is None:
+                raise EmptyError("There are no rows.", remedy="Pass at least one row.")
+            writer.close()
+            file.flush()
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as cause:
+        raise refusal(tempfile.gettempdir(), cause) from cause
+    return arrow.ipc.open_stream(arrow.py_buffer(mapped)).read_all()

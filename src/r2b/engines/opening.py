@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from inspect import signature
 from os import PathLike
 from typing import Any
@@ -48,44 +46,47 @@ def scan(data: Any, **options: Any) -> Scan:
 
 
 def _source(data: Any, options: dict[str, Any]) -> Source:
-    if isinstance(data, Source):
-        return data
+    """Open a table by the name of its type, so that no library is imported to ask."""
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    called = kind if library == "builtins" else f"{library} {kind}"
     if isinstance(data, (str, PathLike)) or (isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)):
-        opened = import_module("r2b.engines.files").FileSource.open
-        known = [name for name in signature(opened).parameters if name != "path"]
+        from r2b.engines.files import FileSource
+
+        known = [name for name in signature(FileSource.open).parameters if name != "path"]
         unknown = next((name for name in options if name not in known), None)
         if unknown is not None:
             raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(known)}.", option=unknown)
-        source: Source = opened(data, **options)
-        return source
+        return FileSource.open(data, **options)
     if options:
         raise ParameterError(
-            f"{', '.join(map(repr, options))} says how files are read, and this is a {_kind(data)}.", remedy="Leave it out.", **options
+            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.", remedy="Leave it out.", **options
         )
-    for library, module, kinds in _FRAMES:
-        loaded = sys.modules.get(library)
-        if loaded is not None and type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds:
-            found: Source = import_module(f"r2b.engines.{module}").open_source(data)
-            return found
+    match library, kind:
+        case _ if isinstance(data, Source):
+            return data
+        case "pyarrow", "Table":
+            from r2b.engines.held import HeldSource
+
+            return HeldSource(data)
+        case "polars", "LazyFrame":
+            from r2b.engines.polars import PolarsSource
+
+            return PolarsSource(data)
+        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
+            from r2b.engines.duckdb import DuckDBSource
+
+            return DuckDBSource(data)
+        case "dask", "DataFrame":
+            from r2b.engines.dask import DaskSource
+
+            return DaskSource(data)
+        case "pyspark", "DataFrame":
+            from r2b.engines.spark import SparkSource
+
+            return SparkSource(data)
     raise ParameterError(
-        f"A {_kind(data)} is not a table that can be scanned.",
+        f"A {called} is not a table that can be scanned.",
         remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame or a pyarrow Table; "
         "for arrays and frames in memory use r2b.debias(y, sensitive_features=...).",
-        kind=_kind(data),
+        kind=called,
     )
-
-
-def _kind(data: Any) -> str:
-    library = type(data).__module__.partition(".")[0]
-    return type(data).__name__ if library == "builtins" else f"{library} {type(data).__name__}"
-
-
-# Library, module of this room, and names of the types: told by name, so that no library is imported to ask.
-_FRAMES = (
-    ("pyarrow", "held", ("Table",)),
-    ("polars", "lazy_polars", ("LazyFrame",)),
-    ("duckdb", "lazy_duckdb", ("DuckDBPyRelation",)),
-    ("_duckdb", "lazy_duckdb", ("DuckDBPyRelation",)),
-    ("dask", "dask", ("DataFrame",)),
-    ("pyspark", "spark", ("DataFrame",)),
-)

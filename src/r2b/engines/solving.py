@@ -130,29 +130,13 @@ class RemoteTask(Task):
     oracle: RemoteOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        return super()._found(problem, limits, self._near(problem, start))
-
-    def _near(self, problem: Problem, start: Floats | None) -> Floats:
-        """Solve for the sample alone. Where it is all rows its prices are the answer, and one pass over the blocks confirms it."""
+        """Solve for the sample first. Where it is all rows its prices are the answer, and one pass over the blocks confirms it."""
+        near, settings = self.oracle.near, self.settings
+        few = Limits(settings.max_iter, settings.time_limit if self.oracle.whole else _PATIENCE)
+        tol = settings.tol if self.oracle.whole else _NEAR
         small = Problem(self.oracle.sample, problem.parity, problem.lam, problem.costliest)
-        limits = Limits(self.settings.max_iter, self.settings.time_limit if self.oracle.whole else _PATIENCE)
-        tol = self.settings.tol if self.oracle.whole else _NEAR
-        return solve(small, self.oracle.near, samples=self.oracle.near.samples(), tol=tol, limits=limits, start=start).prices
-
-
-def refuse_sample_size(sample_entries: Any) -> None:
-    """Refuse a number of entries that is none.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
-        raise ParameterError(
-            f"sample_entries is {sample_entries!r}.",
-            remedy="Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0.",
-            sample_entries=sample_entries,
-        )
+        start = solve(small, near, samples=near.samples(), tol=tol, limits=few, start=start).prices
+        return super()._found(problem, limits, start)
 
 
 def open_remote(
@@ -164,7 +148,7 @@ def open_remote(
     request: Request,
     settings: Settings,
     sample_entries: int = SAMPLE_ENTRIES,
-) -> RemoteTask:
+) -> Task:
     """Settle what is asked of rows in blocks, to be solved as often as asked while the blocks are there.
 
     Parameters
@@ -180,9 +164,12 @@ def open_remote(
     sample_entries : int
         Entries of the sample that is brought home.
     """
-    refuse_sample_size(sample_entries)
+    if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
+        raise ParameterError(
+            f"sample_entries is {sample_entries!r}.",
+            remedy="Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0.",
+            sample_entries=sample_entries,
+        )
     oracle = RemoteOracle(blocks, cell_weight, n_rows, len(schema.classes), sample_entries, settings.kernel, settings.threads)
     extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
-    job = RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)
-    assert isinstance(job, RemoteTask)
-    return job
+    return RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)

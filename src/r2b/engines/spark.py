@@ -5,9 +5,14 @@ Frames are all that is used, no RDD and no SparkContext, so that Spark Connect i
 
 from __future__ import annotations
 
+import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -15,11 +20,10 @@ import numpy as np
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
+from r2b.engines.lazy import joins, keys_of, lookup
 from r2b.engines.roles import Decode, free_name, refuse_alike
 from r2b.engines.source import NO_LABEL, RefuseMissing, Relabel, Source
-from r2b.engines.spark_lookup import looked_up
-from r2b.engines.spark_session import by_byte, fetched, mapped, numbered, streamed
-from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, Ship
+from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, Ship, unpacked
 from r2b.engines.tally import MOST_COMBINATIONS, Counter, Tally, added_up
 from r2b.errors import EmptyError, InputError, MissingExtraError, ParameterError
 
@@ -49,6 +53,13 @@ class SparkSource(Source):
     Attributes
     ----------
     data : pyspark.sql.DataFrame
+
+    Raises
+    ------
+    ParameterError
+        It is a stream, which has no end, or a pandas frame on Spark.
+    MissingExtraError
+        Spark is too old.
     """
 
     data: Any
@@ -60,8 +71,10 @@ class SparkSource(Source):
     _lengths: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        _refuse_other_frames(self.data)
         object.__setattr__(self, "names", tuple(self.data.columns))
-        object.__setattr__(self, "plain", numbered(self.data))
+        # Columns called after their places: Spark reads dots and capitals in names in its own way, and allows a name twice.
+        object.__setattr__(self, "plain", self.data.toDF(*(f"c{place}" for place in range(len(self.names)))))
 
     def select(self, columns: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
         """Give some columns, called after their places, and what they are called here."""
@@ -79,14 +92,20 @@ class SparkSource(Source):
             )
         if kind.typeName() != "array":
             return None
-        _refuse_other_lists(column, kind.elementType)
+        from pyspark.sql import types
+
+        if not isinstance(kind.elementType, types.NumericType):
+            raise InputError(
+                f"The column {column!r} holds lists of {kind.elementType.simpleString()}, not of probabilities.",
+                remedy="Name a column of classes, or of lists of numbers.",
+                column=column,
+            )
         if column not in self._lengths:
             self._lengths[column] = self._first_length(column)
         return self._lengths[column]
 
     def _first_length(self, column: str) -> int:
-        frame, _ = self.select([column])
-        rows = frame.limit(1).collect()
+        rows = self.select([column])[0].limit(1).collect()
         if not rows:
             raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
         if rows[0][0] is None:
@@ -95,11 +114,11 @@ class SparkSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring the rows to the driver, one partition after the other."""
-        arrow = pyarrow()
         frame, names = self.select(columns)
-        for content, first, place in streamed(mapped(frame, Ship(names), RESULTS)):
-            with arrow.ipc.open_stream(content) as reader:
-                for record in reader:
+        with set_up_errors():
+            for row in mapped(frame, Ship(names), RESULTS).toLocalIterator():
+                content, first, place = unpacked(row["result"])
+                for record in pyarrow().ipc.open_stream(content):
                     yield Batch(record, first, place, first)
 
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
@@ -124,8 +143,7 @@ class SparkSource(Source):
         grouped = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
         rows_of_each = free_name("rows", names)  # a column of the table may well be called count
         counter = Counter(names, rows_of_each)
-        table = grouped.rename_columns([*names, rows_of_each]).combine_chunks()
-        for record in table.to_batches():
+        for record in grouped.rename_columns([*names, rows_of_each]).combine_chunks().to_batches():
             counter.add(Batch(record))
         found = counter.tally()
         assert found.weight is not None
@@ -148,32 +166,55 @@ class SparkSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a frame with new columns; nothing is computed before it is used."""
-        choice = relabel.decode.roles
-        self._refuse_alike(relabel.names)
-        if not choice.soft and relabel.form in ("soft", "expand"):
-            return looked_up(self.plain, self.names, self._combinations((choice.label[0], *choice.attributes)), relabel)
-        return self._relabelled(relabel)
+        # Nothing could be asked of a frame with names that Spark does not tell apart, and no file written.
+        if self.data.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
+            other = "Choose another name with new_column=..., or set spark.sql.caseSensitive to true."
+            refuse_alike(self.names, relabel.names, "Spark", other)
+        made = self._joined(relabel) if joins(relabel) else self._made(relabel)
+        return made.toDF(*self.names, *relabel.names)
 
-    def _refuse_alike(self, new: Sequence[str]) -> None:
-        """Refuse new names that Spark would not tell from others: nothing could be asked of such a frame, and no file written."""
-        if self.data.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
-            return
-        refuse_alike(self.names, new, "Spark", "Choose another name with new_column=..., or set spark.sql.caseSensitive to true.")
+    def _joined(self, relabel: Relabel) -> Any:
+        """Join what becomes of each combination of label and attributes, so that no row leaves Spark."""
+        from pyspark.sql import functions, types
 
-    def _combinations(self, keys: tuple[str, ...]) -> dict[str, Any]:
-        return (self._tallies[keys] if keys in self._tallies else self.tally(keys)).columns
+        keys, fields = keys_of(relabel), self.plain.schema.fields
+        tally = self._tallies[keys] if keys in self._tallies else self.tally(keys)
+        answers, own = lookup(tally.columns, relabel)
+        places = [self.names.index(name) for name in keys]
+        mine = [f"k{place}" for place in places]
+        new = [f"n{number}" for number in range(answers.num_columns - len(own))]
+        kinds = [*(fields[place].dataType for place in places), *[types.DoubleType()] * len(new)]
+        if relabel.form == "expand":
+            kinds[len(own)] = fields[places[0]].dataType
+        schema = types.StructType([types.StructField(name, kind, True) for name, kind in zip([*mine, *new], kinds, strict=True)])
+        right = self.data.sparkSession.createDataFrame(answers.rename_columns([*mine, *new]), schema)
+        # Null-safe: a missing value is a value here, and a plain join would match it with nothing.
+        same = [by_byte(self.plain, f"c{place}").eqNullSafe(by_byte(right, f"k{place}")) for place in places]
+        called = ", ".join(map(repr, keys))
+        shown = [functions.coalesce(functions.col(f"c{place}").cast("string"), functions.lit("null")) for place in places]
+        problem = functions.concat(
+            functions.lit(f"A row has values of {called} that were not there when rows were counted: "),
+            functions.concat_ws(", ", *shown),
+            functions.lit(". Fix the rows first: write the frame or persist it, and debias that."),
+        )
+        unknown = functions.when(functions.col("n0").isNull(), functions.raise_error(problem))
+        columns = [unknown.otherwise(functions.col(name)).alias(name) for name in new]
+        weight = relabel.decode.roles.weight
+        if relabel.form == "expand" and weight is not None:
+            columns[1] = columns[1] * functions.col(f"c{self.names.index(weight)}").cast("double")
+        return self.plain.join(functions.broadcast(right), reduce(and_, same), "left").select(*self.plain.columns, *columns)
 
-    def _relabelled(self, relabel: Relabel) -> Any:
+    def _made(self, relabel: Relabel) -> Any:
+        """Make new columns in the workers."""
         from pyspark.sql import types
 
-        choice, old = relabel.decode.roles, self.plain.schema.fields
+        roles, old = relabel.decode.roles, self.plain.schema.fields
         kinds: list[types.DataType] = [types.DoubleType()] * len(relabel.names)
         if relabel.form != "soft":
-            classes = types.LongType() if choice.listed else types.StringType()
-            kinds[0] = classes if choice.soft else old[self.names.index(choice.label[0])].dataType
+            classes = types.LongType() if roles.listed else types.StringType()
+            kinds[0] = classes if roles.soft else old[self.names.index(roles.label[0])].dataType
         new = [types.StructField(f"c{len(old) + place}", kind, False) for place, kind in enumerate(kinds)]
-        made = mapped(self.plain, Beside(self.names, relabel), types.StructType([*old, *new]))
-        return made.toDF(*self.names, *relabel.names)
+        return mapped(self.plain, Beside(self.names, relabel), types.StructType([*old, *new]))
 
     def refuse_missing(self, column: str, remedy: str) -> None:
         """Find a row without a value where the rows are, and say which partition it is in."""
@@ -181,27 +222,7 @@ class SparkSource(Source):
             pass
 
 
-def _refuse_other_lists(column: str, kind: Any) -> None:
-    from pyspark.sql import types
-
-    if not isinstance(kind, types.NumericType):
-        raise InputError(
-            f"The column {column!r} holds lists of {kind.simpleString()}, not of probabilities.",
-            remedy="Name a column of classes, or of lists of numbers.",
-            column=column,
-        )
-
-
-def open_source(frame: Any) -> SparkSource:
-    """Open a Spark frame.
-
-    Raises
-    ------
-    ParameterError
-        It is a stream, which has no end, or a pandas frame on Spark.
-    MissingExtraError
-        Spark is too old.
-    """
+def _refuse_other_frames(frame: Any) -> None:
     if not hasattr(frame, "mapInArrow"):
         raise ParameterError(
             "This is a pandas frame on Spark.",
@@ -217,4 +238,71 @@ def open_source(frame: Any) -> SparkSource:
         raise ParameterError(
             "The Spark frame is a stream, whose rows have no end.", remedy="Write it to a table, and pass a frame of that."
         )
-    return SparkSource(frame)
+
+
+def by_byte(frame: Any, name: str) -> Any:
+    """Give a column whose texts are the same only where every byte is; a collation may hold others for equal."""
+    from pyspark.sql import functions, types
+
+    column = functions.col(name)
+    return column.cast("string").alias(name) if isinstance(frame.schema[name].dataType, types.StringType) else column
+
+
+def mapped(frame: Any, work: Callable[[Iterable[Any]], Iterator[Any]], schema: Any) -> Any:
+    """Send a frame through the workers."""
+    with warnings.catch_warnings():
+        # mapInArrow looks at the version of pandas although no pandas is involved.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        return frame.mapInArrow(work, schema)
+
+
+def fetched(results: Any) -> Iterator[Any]:
+    """Bring results home in the order of partitions; the first error among them is raised."""
+    with set_up_errors():
+        rows = results.collect()
+    rows.sort(key=lambda row: (row["part"], row["number"]))
+    return (unpacked(row["result"]) for row in rows)
+
+
+@contextmanager
+def set_up_errors() -> Iterator[None]:
+    """Say in one sentence what a worker lacks; every other failure stays what it is."""
+    try:
+        yield
+    except Exception as error:
+        plain = worker_error(str(error)) if type(error).__module__.partition(".")[0] in ("pyspark", "py4j") else None
+        if plain is None:
+            raise
+        # Without the trace of a Java machine: it is among the facts.
+        raise plain from None
+
+
+def worker_error(message: str) -> MissingExtraError | None:
+    """Read what Spark says about a worker that could not start.
+
+    Examples
+    --------
+    >>> print(worker_error("... ModuleNotFoundError: No module named 'r2b' ...").problem)
+    The Python of Spark's workers cannot import r2b.
+    >>> worker_error("BlockTask failed while writing rows") is None
+    True
+    """
+    missing = re.search(r"No module named '([\w.]+)'", message)
+    if missing:
+        problem, library = f"The Python of Spark's workers cannot import {missing[1]}.", missing[1].partition(".")[0]
+    elif "PYTHON_VERSION_MISMATCH" in message:
+        here = f"{sys.version_info.major}.{sys.version_info.minor}"
+        problem, library = f"Spark's workers run another version of Python than the {here} that runs here.", "python"
+    elif re.search(r"Can't get attribute '\w+' on <module 'r2b", message):
+        problem, library = "Spark's workers have another version of r2b.", "r2b"
+    elif re.search(r'Cannot run program "[^"]*python', message):
+        problem, library = "Spark found no Python to run its workers with.", "python"
+    else:
+        return None
+    return MissingExtraError(
+        problem,
+        remedy="On one machine set PYSPARK_PYTHON to sys.executable before the session starts; on a cluster give every worker the "
+        "environment of the driver, for example packed with venv-pack and named by spark.archives.",
+        library=library,
+        spark=message,
+    )

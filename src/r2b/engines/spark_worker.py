@@ -9,6 +9,7 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Evaluate, Fold, Inspect, LabelSums, Sums, added
 from r2b.engines.batch import Batch
+from r2b.engines.lazy import in_rows
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, joined
 from r2b.engines.tally import Counter
@@ -27,7 +29,7 @@ BLOCKS = "labels binary, cells binary, weight binary, kinds string, failure bina
 
 BATCH_ROWS = 1 << 18  # Spark hands over 10,000 rows at a time; what comes back from a batch may be as long as the prices
 BLOCK_ENTRIES = 1 << 21  # 16 MB: enough for the compiled kernel to pay, and several fit in a worker
-ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together: the more, the nearer to the whole table
+ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together where they are too many to be decided at once
 
 # Sums are added up where they are made, so that a part sends one. Of what an inspection gives last, the largest is kept.
 _ADDED: dict[type, bool] = {Evaluate: False, Fold: False, LabelSums: False, Inspect: True}
@@ -42,39 +44,15 @@ def part_number() -> int:
 
 
 def in_place(records: Iterable[Any], names: tuple[str, ...], rows: int | None) -> Iterator[Batch]:
-    """Put record batches together until they have so many rows, and cut longer ones; columns get their own names back."""
+    """Give record batches of so many rows, or as they come; columns get their own names back."""
     arrow = pyarrow()
-    place, first = f"partition {part_number()}", 0
-    for record in (each for each in records if each.num_rows) if rows is None else _gathered(records, rows):
-        named = arrow.RecordBatch.from_arrays(record.columns, schema=arrow.schema(_named(record.schema, names)))
-        yield Batch(named, first, place, first)
-        first += named.num_rows
-
-
-def _named(schema: Any, names: tuple[str, ...]) -> list[Any]:
-    return [kind.with_name(name) for kind, name in zip(schema, names, strict=True)]
-
-
-def _gathered(records: Iterable[Any], rows: int) -> Iterator[Any]:
-    waiting: list[Any] = []
-    held = 0
-    for record in records:
-        while record.num_rows:
-            part = record.slice(0, rows - held)
-            record = record.slice(part.num_rows)
-            waiting.append(part)
-            held += part.num_rows
-            if held == rows:
-                yield _one(waiting)
-                waiting, held = [], 0
-    if waiting:
-        yield _one(waiting)
-
-
-def _one(records: list[Any]) -> Any:
-    if len(records) == 1:
-        return records[0]
-    return pyarrow().Table.from_batches(records).combine_chunks().to_batches()[0]
+    named = (
+        arrow.RecordBatch.from_arrays(
+            record.columns, schema=arrow.schema([kind.with_name(name) for kind, name in zip(record.schema, names, strict=True)])
+        )
+        for record in records
+    )
+    return in_rows(named, rows, f"partition {part_number()}")
 
 
 def packed(result: Any, *, counts: bool = False) -> bytes:
@@ -101,16 +79,18 @@ def sent(results: Iterator[Any], *, counts: bool = False) -> Iterator[Any]:
     part, number = part_number(), 0
     try:
         for result in results:
-            yield _row(part, number, packed(result, counts=counts))
+            yield _row({"part": part, "number": number, "result": packed(result, counts=counts)})
             number += 1
     except R2BError as error:
-        yield _row(part, number, packed(error))
+        yield _row({"part": part, "number": number, "result": packed(error)})
 
 
-def _row(part: int, number: int, content: bytes) -> Any:
+def _row(values: dict[str, Any]) -> Any:
+    """Give a record batch of one row; what is neither a number nor text is bytes."""
     arrow = pyarrow()
-    columns = [arrow.array([part], arrow.int64()), arrow.array([number], arrow.int64()), arrow.array([content], arrow.binary())]
-    return arrow.RecordBatch.from_arrays(columns, names=["part", "number", "result"])
+    kinds = {int: arrow.int64(), str: arrow.string()}
+    columns = [arrow.array([value], kinds.get(type(value), arrow.binary())) for value in values.values()]
+    return arrow.RecordBatch.from_arrays(columns, names=list(values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,21 +157,12 @@ class Keep:
         rows = max(1, self.entries // len(self.decode.schema.classes))
         try:
             for batch in in_place(records, self.names, rows):
-                yield _kept(self.decode(batch))
+                block = self.decode(batch)
+                parts = {"labels": block.labels, "cells": block.cells, "weight": block.weight.astype(np.float64, copy=False)}
+                kinds = f"{block.labels.dtype.str} {block.cells.dtype.str}"
+                yield _row({name: part.tobytes() for name, part in parts.items()} | {"kinds": kinds, "failure": None})
         except R2BError as error:
-            yield _kept_row([b"", b"", b""], "", packed(error))
-
-
-def _kept(block: Block) -> Any:
-    parts = [np.ascontiguousarray(each).tobytes() for each in (block.labels, block.cells, block.weight.astype(np.float64, copy=False))]
-    return _kept_row(parts, f"{block.labels.dtype.str} {block.cells.dtype.str}", None)
-
-
-def _kept_row(parts: list[bytes], kinds: str, failure: bytes | None) -> Any:
-    arrow = pyarrow()
-    columns = [arrow.array([each], arrow.binary()) for each in parts]
-    columns += [arrow.array([kinds], arrow.string()), arrow.array([failure], arrow.binary())]
-    return arrow.RecordBatch.from_arrays(columns, names=["labels", "cells", "weight", "kinds", "failure"])
+            yield _row({"labels": b"", "cells": b"", "weight": b"", "kinds": "", "failure": packed(error)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,12 +181,7 @@ class Pass:
             yield from results
             return
         for first in results:
-            yield added(_followed(first, results), largest=_ADDED[type(self.task)])
-
-
-def _followed(first: Sums, others: Iterator[Sums]) -> Iterator[Sums]:
-    yield first
-    yield from others
+            yield added(chain([first], results), largest=_ADDED[type(self.task)])
 
 
 def _blocks(record: Any) -> Iterator[Block]:
@@ -242,9 +208,10 @@ class Beside:
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Give batches with new columns; an error is raised here, for nobody is waiting for it at home."""
-        together = self.relabel.form == "round" and self.relabel.borders is None
+        relabel = self.relabel
+        together = relabel.form == "round" and relabel.borders is None and relabel.decided is None
         # All columns pass through here, so batches are put together only where that makes the labels better.
-        rows = max(1, ROUNDED_ENTRIES // len(self.relabel.decode.schema.classes)) if together else None
+        rows = max(1, ROUNDED_ENTRIES // len(relabel.decode.schema.classes)) if together else None
         for batch in in_place(records, self.names, rows):
-            whole = joined(batch.record, self.relabel, batch)
+            whole = joined(batch.record, relabel, batch)
             yield pyarrow().RecordBatch.from_arrays(whole.columns, names=[f"c{place}" for place in range(whole.num_columns)])

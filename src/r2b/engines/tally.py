@@ -1,10 +1,11 @@
-"""Equal rows counted where they live: a table of classes and groups is told by how often each combination of values occurs."""
+"""Equal rows counted where they live: a table of classes and groups is described by how often each combination of values occurs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ class Counter:
             entry[0] += count
             entry[1] += mass.get(number, 0)
         if len(self._found) > MOST_COMBINATIONS:
-            self._refuse_many()
+            refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
 
     def merge(self, other: Counter) -> None:
         """Add what another has counted."""
@@ -112,12 +113,11 @@ class Counter:
 
     def tally(self) -> Tally:
         """Give what was counted, in the order in which combinations were met."""
-        arrow = pyarrow()
         found = list(self._found)
-        columns = {
-            name: arrow.array([_restored(key[place]) for key in found], type=self._types[place] if self._types else None)
-            for place, name in enumerate(self.keys)
-        }
+        columns = {}
+        for place, name in enumerate(self.keys):
+            values = [float(key[place].value) if isinstance(key[place], _Missing) else key[place] for key in found]
+            columns[name] = pyarrow().array(values, type=self._types[place] if self._types else None)
         count = np.array([self._found[key][0] for key in found], np.int64)
         try:
             weight = None if self.weight is None else np.array([as_float(self._found[key][1]) for key in found], np.float64)
@@ -141,9 +141,6 @@ class Counter:
                 )
         self._types = kept
 
-    def _refuse_many(self) -> None:
-        refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
-
 
 def refuse_combinations(sizes: Mapping[str, int]) -> None:
     """Refuse columns whose values make too many combinations, and name the one to blame."""
@@ -163,7 +160,8 @@ def refuse_lists_as_text(classes: Any, name: str) -> None:
     Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
     """
     shown = classes.slice(0, _LOOKED_AT).to_pylist()
-    if len(shown) > 1 and all(isinstance(each, str) and _DISTRIBUTION.fullmatch(each) and _sums_to_one(each) for each in shown):
+    lists = (isinstance(each, str) and _DISTRIBUTION.fullmatch(each) for each in shown)
+    if len(shown) > 1 and all(lists) and all(abs(sum(map(float, _NUMBER.findall(each))) - 1.0) < 1e-3 for each in shown):
         raise InputError(
             f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
             remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "
@@ -172,26 +170,10 @@ def refuse_lists_as_text(classes: Any, name: str) -> None:
         )
 
 
-def _sums_to_one(text: str) -> bool:
-    return abs(sum(map(float, _NUMBER.findall(text))) - 1.0) < 1e-3
+class _Missing(Enum):
+    """Stands for a missing value in a key, since a NaN is not equal to itself; what a worker counted meets the same key here."""
 
-
-class _Missing:
-    """Stands for a missing value in a key: a NaN is not equal to itself."""
-
-    def __repr__(self) -> str:
-        return "missing"
-
-    def __reduce__(self) -> str:
-        # There is one of it: what a worker counted must meet the same key here.
-        return "_NAN"
-
-
-_NAN = _Missing()
-
-
-def _restored(value: Any) -> Any:
-    return float("nan") if value is _NAN else value
+    NAN = "nan"
 
 
 def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
@@ -208,20 +190,18 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
     if indices.null_count:
         indices = indices.fill_null(len(values))
         values = [*values, None]
-    values = [_NAN if isinstance(value, float) and value != value else value for value in values]
+    values = [_Missing.NAN if isinstance(value, float) and value != value else value for value in values]
     return indices.to_numpy(zero_copy_only=False), values
 
 
 def _weights(batch: Batch, name: str) -> Floats:
-    column = batch.columns[name]
-    wrong, types = None, pyarrow().types
+    column, types = batch.columns[name], pyarrow().types
     if not any(kind(column.type) for kind in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)):
         kind = plain_type(column.type)
         raise WeightError(f"The column {name!r} of weights holds {kind}, not numbers.", remedy="Name a column of numbers.", column=name)
     weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-    if not (len(weight) == 0 or (weight.min() >= 0 and weight.max() < np.inf)):
+    if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
         wrong = int(np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[0])
-    if wrong is not None:
         with batch.placed():
             found = f"the weight {float(weight[wrong])!r}" if column[wrong].is_valid else "no weight"
             raise WeightError(

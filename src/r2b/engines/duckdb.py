@@ -1,0 +1,119 @@
+"""DuckDB relations: counted and joined by SQL; what is drawn for rows is made from a stream and lies in a scratch file.
+
+A function of Python inside a query would see 2,048 rows at a time and needs the connection, which a relation does not give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from r2b.engines.batch import list_length_of
+from r2b.engines.lazy import LazySource, keys_of, lookup, spilled
+from r2b.engines.roles import refuse_alike
+from r2b.engines.source import Relabel, joined
+from r2b.errors import ParameterError
+
+_OTHER_NAMES = "Choose another name with new_column=...; 'round', 'sample' and 'expand' need no column per class."
+_CHANGED = "A row has a combination of label and attributes that was not there when the labels were made: debias again."
+
+
+@dataclass(frozen=True, eq=False)
+class DuckDBSource(LazySource):
+    """A ``duckdb.DuckDBPyRelation``.
+
+    Raises
+    ------
+    ParameterError
+        Two of its columns differ in capitals only: DuckDB would answer for one where the other is asked for.
+
+    Notes
+    -----
+    A relation promises no order of its rows, and joins do not keep one: "round" and "sample" ask for a key, and a result is put in order
+    with ``relation.order("id")``.
+    """
+
+    name: str = "the DuckDB relation"
+    ordered: bool = field(default=False, init=False)
+    _lengths: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        known: dict[str, str] = {}
+        for name in self.table.columns:
+            other = known.setdefault(name.lower(), name)
+            if other != name:
+                raise ParameterError(
+                    f"The DuckDB relation has columns {other!r} and {name!r}, which DuckDB takes for the same name.",
+                    remedy="Rename one of them in its query, such as SELECT ... AS other.",
+                    column=name,
+                )
+        object.__setattr__(self, "names", tuple(self.table.columns))
+
+    def list_length(self, column: str) -> int | None:
+        """Give the length of the first list."""
+        if column not in self._lengths:  # kept: a connection answers one query at a time, and this is asked while rows are streamed
+            first = self.select([column]).limit(1).to_arrow_table().column(0)
+            self._lengths[column] = list_length_of(first.type, column, lambda: first)
+        return self._lengths[column]
+
+    def select(self, columns: Sequence[str]) -> Any:
+        """Give some columns of the relation."""
+        return self.table.project(", ".join(map(quoted, dict.fromkeys(columns))))
+
+    def records(self, frame: Any, size: int) -> Iterable[Any]:
+        """Stream a relation."""
+        reader: Iterable[Any] = frame.to_arrow_reader(size)
+        return reader
+
+    def frame(self, relabel: Relabel) -> Any:
+        """Give a relation with new columns after the old ones, to be read as often as one likes."""
+        refuse_alike(self.names, relabel.names, "DuckDB", _OTHER_NAMES)
+        return super().frame(relabel)
+
+    def joined(self, relabel: Relabel) -> Any:
+        """Join what becomes of each combination of label and attributes."""
+        keys, weight = keys_of(relabel), relabel.decode.roles.weight
+        r2b_new_labels, own = lookup(self.counted(keys), relabel)
+        kind = dict(zip(self.names, self.table.types, strict=True))[keys[0]]
+        new = []
+        for name in r2b_new_labels.schema.names[len(own) :]:
+            found = f"new.{quoted(name)}"
+            value = f"CASE WHEN {found} IS NULL THEN error('{_CHANGED}') ELSE {found} END"
+            if relabel.form == "expand" and name == relabel.names[0]:
+                value = f"CAST({value} AS {kind})"
+            elif relabel.form == "expand" and weight is not None:
+                value = f"{value} * old.{quoted(weight)}"
+            new.append(f"{value} AS {quoted(name)}")
+        on = " AND ".join(f"old.{quoted(key)} IS NOT DISTINCT FROM new.{quoted(mine)}" for key, mine in zip(keys, own, strict=True))
+        # DuckDB finds the Arrow table by the name of this variable, and the relation keeps hold of it.
+        made = self.table.query(
+            "r2b_old_labels", f"SELECT old.*, {', '.join(new)} FROM r2b_old_labels old LEFT JOIN r2b_new_labels new ON {on}"
+        )
+        del r2b_new_labels
+        return made
+
+    def made(self, relabel: Relabel) -> Any:
+        """Make new columns from a stream, and keep the rows in a scratch file."""
+        stream = self.stream(self.table, len(relabel.decode.schema.classes))
+        r2b_labelled = spilled(joined(batch.record, relabel, batch) for batch in stream)
+        made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
+        roles, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
+        if not roles.soft:  # Arrow does not tell an ENUM from text in a dictionary
+            kinds[len(self.names)] = self.table.types[self.names.index(roles.label[0])]
+        if made.types == kinds:
+            return made
+        columns = [f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in zip(made.columns, kinds, strict=True)]
+        del r2b_labelled
+        return made.project(", ".join(columns))
+
+
+def quoted(name: str) -> str:
+    """Write a name of a column in SQL.
+
+    Examples
+    --------
+    >>> print("name:", quoted('of "it" all'))
+    name: "of ""it"" all"
+    """
+    return '"' + name.replace('"', '""') + '"'

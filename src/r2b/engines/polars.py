@@ -1,0 +1,134 @@
+"""Polars lazy frames: counted and joined by the streaming engine; what is drawn for rows is made batch by batch, lazily."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import polars
+from polars.io.plugins import register_io_source
+
+from r2b._files.arrow import pyarrow
+from r2b.engines.batch import list_length_of
+from r2b.engines.lazy import LazySource, keys_of, lookup
+from r2b.engines.source import Relabel, joined
+from r2b.errors import EmptyError, ParameterError
+
+# Steps of a plan after which rows come in the same order every time: scans, and what looks at one row.
+_IN_ORDER = re.compile(
+    r"(?!PYTHON)(\w+ SCAN|DF) \[|PROJECT |ESTIMATED ROWS|SELECTION|SELECT \[|simple π|WITH_COLUMNS:|\[|FILTER |FROM$|SLICE\[|ROW INDEX |"
+    r"(END )?UNION\[maintain_order: true\]|PLAN \d+:|$"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PolarsSource(LazySource):
+    """A ``polars.LazyFrame``.
+
+    Raises
+    ------
+    ParameterError
+        A column has a name that Polars takes for a pattern: it would answer with the columns that the pattern matches.
+
+    Notes
+    -----
+    Rows are told apart by their place only where the plan is made of scans and of steps that look at one row at a time. After a join, a
+    group-by or a sort, whose order another run may not repeat, "round" and "sample" ask for a key.
+    """
+
+    name: str = "the LazyFrame"
+    ordered: bool = field(init=False)
+    collected: ClassVar[dict[str, Any]] = {"engine": "streaming"}
+
+    def __post_init__(self) -> None:
+        strange = next((name for name in self._schema if name == "*" or (name.startswith("^") and name.endswith("$"))), None)
+        if strange is not None:
+            raise ParameterError(
+                f"The LazyFrame has a column called {strange!r}, which Polars takes for a pattern of names.",
+                remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).",
+                column=strange,
+            )
+        object.__setattr__(self, "names", tuple(self._schema))
+        plan = self.table.explain(optimized=False).splitlines()
+        object.__setattr__(self, "ordered", all(_IN_ORDER.match(line.strip()) for line in plan))
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        return dict(self.table.collect_schema())
+
+    def list_length(self, column: str) -> int | None:
+        """Give the width of an array column, or the length of the first list."""
+        kind = self._schema[column]
+        if isinstance(kind, polars.Array):
+            return int(kind.size) if kind.inner.is_numeric() else None
+        if not isinstance(kind, polars.List):
+            return None
+        first = self.table.select(polars.col(column)).head(1).collect().to_arrow().column(0)
+        return list_length_of(first.type, column, lambda: first)
+
+    def select(self, columns: Sequence[str]) -> Any:
+        """Give some columns of the frame."""
+        return self.table.select(polars.col(list(dict.fromkeys(columns))))
+
+    def records(self, frame: Any, size: int) -> Iterable[Any]:
+        """Collect some rows at a time with the streaming engine."""
+        parts = frame.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
+        return (record for part in parts for record in part.to_arrow().to_batches())
+
+    def joined(self, relabel: Relabel) -> Any:
+        """Join what becomes of each combination of label and attributes; the rows keep their order."""
+        keys, expanded = keys_of(relabel), relabel.form == "expand"
+        table, own = lookup(self.counted(keys), relabel)
+        new = table.schema.names[len(own) :]
+        mine = {name: self._schema[key] for name, key in zip(own, keys, strict=True)}
+        right: Any = polars.from_arrow(table)
+        right = right.cast(mine | ({new[0]: self._schema[keys[0]]} if expanded else {}))
+        numbered = expanded and len(relabel.names) == 3
+        left = self.table.with_row_index(relabel.names[2]) if numbered else self.table
+        found = left.join(
+            right.lazy(), left_on=list(keys), right_on=list(own), how="left", nulls_equal=True, maintain_order="left_right", coalesce=True
+        )
+        checked = {
+            name: polars.col(name).map_batches(_refuse_unmatched, return_dtype=right.schema[name], is_elementwise=True) for name in new
+        }
+        weight = relabel.decode.roles.weight
+        if expanded and weight is not None:
+            checked[new[1]] = checked[new[1]] * polars.col(weight).cast(polars.Float64)
+        numbers = [polars.col(relabel.names[2]).cast(polars.Int64)] if numbered else []
+        return found.with_columns(*checked.values(), *numbers).select(*map(polars.col, [*self.names, *relabel.names]))
+
+    def made(self, relabel: Relabel) -> Any:
+        """Make new columns batch by batch; a scan of Polars, so that the plan after it is optimised as for a file."""
+        roles, n_classes = relabel.decode.roles, len(relabel.decode.schema.classes)
+        first = next(self.stream(self.table.head(1).select(polars.col(list(relabel.needed)))), None)
+        if first is None:
+            raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
+        empty: Any = polars.from_arrow(pyarrow().table(relabel(first).columns))
+        schema = self._schema | dict(empty.schema)
+        if relabel.form != "soft" and not roles.soft:
+            schema[relabel.names[0]] = self._schema[roles.label[0]]  # Arrow does not tell an Enum
+
+        def scan(columns: list[str] | None, condition: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
+            for batch in self.stream(self.table, n_classes):
+                part: Any = polars.from_arrow(joined(batch.record, relabel, batch))
+                part = part.cast(schema)
+                part = part if n_rows is None else part.head(n_rows)
+                n_rows = None if n_rows is None else n_rows - len(part)
+                part = part if condition is None else part.filter(condition)
+                yield part if columns is None else part.select(columns)
+                if n_rows == 0:
+                    return
+
+        return register_io_source(scan, schema=schema, is_pure=True)
+
+
+def _refuse_unmatched(column: Any) -> Any:
+    if column.null_count():
+        # An error of Polars: it makes errors of its expressions anew from their text, which ours do not allow.
+        raise polars.exceptions.ComputeError(
+            "A row has a combination of label and attributes that was not there when the labels were made: debias again."
+        )
+    return column
