@@ -294,7 +294,7 @@ def test_what_is_no_table_is_refused(data: Any) -> None:
 @pytest.mark.parametrize(
     ("column", "values", "kind", "message"),
     [
-        ("level", None, MissingValueError, "row 130: Row 130 has no value in 'level'. Every row needs a label"),
+        ("level", None, MissingValueError, "row 130: Row 130 has no value in 'level'. 1 of 600 rows has none. Every row needs a label"),
         ("sex", None, MissingValueError, "row 130: Row 130 has no value in 'sex'"),
         ("weight", -2.0, WeightError, "row 130: Row 130 has the weight -2.0 in 'weight'"),
         ("weight", None, WeightError, "row 130: Row 130 has no weight in 'weight'"),
