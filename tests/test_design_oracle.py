@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from families_qp import Rule, Table, closest, indicators, people
-from r2b._labels.options import Settings
 
 import r2b
 from r2b._constraints.families import Request
@@ -17,6 +16,7 @@ from r2b._data import mixtures, read
 from r2b._data.arrays import compact_integers
 from r2b._data.merge import Rows, merge
 from r2b._labels import task as jobs
+from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import evaluated, folded_curvature, inspected
