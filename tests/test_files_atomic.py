@@ -34,7 +34,7 @@ def test_a_file_that_is_there_is_refused_without_force_even_where_it_came_meanwh
             writer.commit()
     assert target.read_bytes() == b"someone else's"
     assert list(tmp_path.iterdir()) == [target]
-    with pytest.raises(ParameterError, match="--force"), AtomicWriter() as writer:
+    with pytest.raises(ParameterError, match="force=True"), AtomicWriter() as writer:
         writer.check(target)
     with AtomicWriter(force=True) as writer:
         writer.write(target, b"new")

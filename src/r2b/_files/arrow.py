@@ -143,8 +143,8 @@ def unpacked_bytes(message: Any) -> int:
         pair = vector + 4 + 16 * each
         offset, length = _integer(metadata, pair, 8), _integer(metadata, pair + 8, 8)
         if length >= 8 and 0 <= offset <= body.size - 8:
-            told = _integer(body[offset : offset + 8].to_pybytes(), 0, 8)
-            total += length if told < 0 else told
+            size = _integer(body[offset : offset + 8].to_pybytes(), 0, 8)
+            total += length if size < 0 else size
     return total
 
 

@@ -77,7 +77,7 @@ class AtomicWriter:
         if target.is_symlink() and not target.exists() and not self.force:
             raise ParameterError(
                 f"{path} is a link to {os.path.realpath(path)}, which is not there.",
-                remedy="Write to another name, or make the file that the link names with --force.",
+                remedy="Write to another name, or make the file that the link names with force=True.",
                 path=str(path),
                 target=os.path.realpath(path),
             )
@@ -175,9 +175,9 @@ def _beside(target: Path) -> Path:
 def unwritable(path: str | Path, cause: OSError) -> ParameterError:
     """Say that a file cannot be written, and why."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    told = f"the disk has no room left ({cause.strerror})" if full else cause.strerror or str(cause)
+    reason = f"the disk has no room left ({cause.strerror})" if full else cause.strerror or str(cause)
     remedy = "Make room, or write elsewhere. Nothing was left behind." if full else "Write elsewhere."
-    return ParameterError(f"{path} cannot be written: {told}.", remedy=remedy, path=str(path), errno=cause.errno)
+    return ParameterError(f"{path} cannot be written: {reason}.", remedy=remedy, path=str(path), errno=cause.errno)
 
 
 def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "write elsewhere") -> None:
@@ -246,7 +246,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _exists(path: str | Path) -> ParameterError:
-    return ParameterError(f"{path} is there already.", remedy="Write to another name, or replace it with --force.", path=str(path))
+    return ParameterError(f"{path} is there already.", remedy="Write to another name, or replace it with force=True.", path=str(path))
 
 
 def _settle(folder: Path) -> None:

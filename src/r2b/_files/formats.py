@@ -89,7 +89,7 @@ def format_named(name: str) -> Format:
     return found
 
 
-def format_for(path: str, said: str | None) -> Format:
+def format_for(path: str, asked: str | None) -> Format:
     """Settle the format of a file that is to be written or read by name.
 
     Raises
@@ -97,15 +97,15 @@ def format_for(path: str, said: str | None) -> Format:
     ParameterError
         The name says nothing and the user neither.
     """
-    if said is not None:
-        return format_named(said)
+    if asked is not None:
+        return format_named(asked)
     found = format_of(path) if "." in path else None
     if found is None:
         ending = path.lower().rpartition(".")[2]
-        told = f"The name {path!r} does not tell a format" + (
+        problem = f"The name {path!r} does not tell a format" + (
             f" that r2b writes: .{ending} is {_FOREIGN[ending][0]}" if ending in _FOREIGN else ""
         )
-        raise _refusal(f"{told}.", path)
+        raise _refusal(f"{problem}.", path)
     return found
 
 

@@ -138,21 +138,11 @@ def members(columns: Mapping[str, Any]) -> list[str]:
     >>> members({"a": ["x", "y"], "b": [1, None]})
     ['"a": "x", "b": 1', '"a": "y", "b": null']
     """
-    parts = []
-    for name, values in columns.items():
-        key = json.dumps(name, ensure_ascii=False)
-        # Values repeat: a class is put into words once.
-        words: dict[tuple[type, Any], str] = {}
-        texts = []
-        for value in _listed(values):
-            known = (type(value), value) if value.__hash__ is not None else None
-            text = None if known is None else words.get(known)
-            if text is None:
-                text = f"{key}: {_json(value, name)}"
-                if known is not None and len(words) < 10_000:
-                    words[known] = text
-            texts.append(text)
-        parts.append(texts)
+    parts = [
+        [f"{key}: {_json(value, name)}" for value in _listed(values)]
+        for name, values in columns.items()
+        for key in [json.dumps(name, ensure_ascii=False)]
+    ]
     return [", ".join(row) for row in zip(*parts, strict=True)]
 
 

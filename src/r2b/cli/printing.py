@@ -155,7 +155,7 @@ def _bar(*, spun: bool = False) -> Any:
 
 _OPTIONS = (
     *("families", "bound", "target", "missing", "min_group_size", "small_groups", "absent", "normalize", "lam", "objective"),
-    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit", "new_column", "key", "na", "encoding", "format"),
+    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit", "new_column", "key", "na", "encoding", "format", "force"),
 )
 _SPELLED = re.compile(rf"\b({'|'.join(_OPTIONS)})=(?:'([^']*)'|\"([^\"]*)\"|([\w.]+))")
 _BARE = re.compile(rf"(?<![-\w])({'|'.join(name for name in _OPTIONS if '_' in name)})\b")

@@ -163,9 +163,9 @@ def needed(source: FileSource, decode: Decode) -> int:
 def refusal(folder: str, cause: OSError) -> R2BError:
     """Say that scratch space ran out, or cannot be had."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    told = "there is no room left" if full else cause.strerror or str(cause)
+    reason = "there is no room left" if full else cause.strerror or str(cause)
     return ParameterError(
-        f"Decoded probabilities cannot be kept in {folder}: {told}.",
+        f"Decoded probabilities cannot be kept in {folder}: {reason}.",
         remedy=f"Make room there, or {_ELSEWHERE}.",
         path=os.fspath(folder),
         errno=cause.errno,

@@ -149,7 +149,7 @@ class FileSource(Source):
         both = next((name for name in keys if name in stored[0].schema.names), None)
         if both is not None:
             raise InputError(
-                f"The column {both!r} is in {listing.parts[0].name} and is told by its folder as well.",
+                f"The column {both!r} is in {listing.parts[0].name} and is named by its folder as well.",
                 remedy="Leave it out of the files, or rename one of the two.",
                 column=both,
                 path=listing.parts[0].path,
@@ -176,9 +176,9 @@ class FileSource(Source):
     @property
     def n_rows(self) -> int | None:
         """The number of rows, where it is known: Parquet says it, other files have to be read once."""
-        told = [file.n_rows for file in self.files]
-        if all(rows is not None for rows in told):
-            return sum(rows for rows in told if rows is not None)
+        counts = [file.n_rows for file in self.files]
+        if all(rows is not None for rows in counts):
+            return sum(rows for rows in counts if rows is not None)
         return self._rows[0] if self._rows else None
 
     @property
@@ -334,12 +334,14 @@ class FileSource(Source):
         record = batch.record if batch.record.schema.names == own or not own else batch.record.select(own)
         if self.keys or self.numbers:
             arrow, read = pyarrow(), iter(record.columns)
-            found = [self._told(name, number, len(batch)) if name in self.keys else self._read(name, next(read), batch) for name in names]
+            found = [
+                self._from_folder(name, number, len(batch)) if name in self.keys else self._read(name, next(read), batch) for name in names
+            ]
             fields = [arrow.field(name, each.type) for name, each in zip(names, found, strict=True)]
             record = arrow.RecordBatch.from_arrays(found, schema=arrow.schema(fields, record.schema.metadata))
         return batch if record is batch.record else replace(batch, record=record)
 
-    def _told(self, name: str, number: int, n_rows: int) -> Any:
+    def _from_folder(self, name: str, number: int, n_rows: int) -> Any:
         kind, values = self.keys[name]
         return pyarrow().repeat(pyarrow().scalar(values[number], kind), n_rows)
 

@@ -245,16 +245,14 @@ def local_path(given: str | os.PathLike[str]) -> str:
 
 
 def _there(paths: list[str]) -> list[str]:
-    seen: set[str] = set()
     for path in paths:
         if not os.path.isfile(path):
             remedy = "A list names files; pass a folder alone, or a pattern." if os.path.isdir(path) else "Check the path."
             kind = "a folder" if os.path.isdir(path) else "not there"
             raise ParameterError(f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path)
-        place = os.path.realpath(path)
-        if place in seen:
-            raise ParameterError(f"The file {path!r} is named twice.", remedy="Name each file once.", path=path)
-        seen.add(place)
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise ParameterError(f"The file {twice!r} is named twice.", remedy="Name each file once.", path=twice)
     return paths
 
 
@@ -319,17 +317,17 @@ def _refuse_uneven(parts: Sequence[Part]) -> None:
     columns = [key for key, _ in first.keys]
     for part in parts:
         if [key for key, _ in part.keys] != columns or len(set(columns)) < len(columns):
-            told = ", ".join(repr(key) for key, _ in part.keys) or "none"
+            named = ", ".join(repr(key) for key, _ in part.keys) or "none"
             raise ParameterError(
-                f"The folders of {first.name} tell the columns {', '.join(map(repr, columns)) or 'none'}, those of {part.name} {told}.",
+                f"The folders of {first.name} tell the columns {', '.join(map(repr, columns)) or 'none'}, those of {part.name} {named}.",
                 remedy="Give all files the same levels of folders, such as year=2024/part-0.parquet.",
                 path=part.path,
             )
 
 
-def _format(paths: Sequence[str], said: str | None) -> Format:
-    if said is not None:
-        return format_named(said)
+def _format(paths: Sequence[str], format: str | None) -> Format:
+    if format is not None:
+        return format_named(format)
     found: dict[Format, str] = {}
     for path in paths:
         name = Path(path).name

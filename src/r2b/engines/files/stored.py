@@ -77,8 +77,8 @@ class Stored(ABC):
 
     def seen(self) -> tuple[int, int]:
         """Give size and time of change."""
-        told = os.stat(self.part.path)
-        return told.st_size, told.st_mtime_ns
+        found = os.stat(self.part.path)
+        return found.st_size, found.st_mtime_ns
 
 
 def open_stored(part: Part, shape: Format, delimiter: str | None, na: Sequence[str], encoding: str, scratch: str | None) -> Stored:

@@ -32,8 +32,8 @@ class ParquetStored(Stored):
             self.n_bytes, _ = self.seen()
             with parquet().ParquetFile(part.path) as file:
                 self.schema = file.schema_arrow
-                told = file.metadata
-                self.groups = tuple(told.row_group(k).num_rows for k in range(told.num_row_groups))
+                footer = file.metadata
+                self.groups = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
         self.n_rows = sum(self.groups)
 
     def metadata(self) -> Any:

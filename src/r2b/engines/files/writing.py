@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -48,18 +47,9 @@ def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool 
     ParameterError
         It is there already, the disk has no room, or the name tells a format that the table cannot have.
     """
-    with AtomicWriter(force=force, keep=kept_files(source)) as writer, _in_python(path):
+    with AtomicWriter(force=force, keep=kept_files(source)) as writer:
         write_into(writer, source, relabel, path)
         writer.commit()
-
-
-@contextmanager
-def _in_python(path: str) -> Iterator[None]:
-    """Let the remedies of the command line speak of arguments."""
-    try:
-        yield
-    except ParameterError as error:
-        raise ParameterError(error.problem, remedy=error.remedy.replace("--force", "force=True"), **error.facts) from error
 
 
 def kept_files(source: FileSource) -> tuple[str, ...]:
@@ -67,8 +57,8 @@ def kept_files(source: FileSource) -> tuple[str, ...]:
     return (source.listing.root,) if source.listing.whole else tuple(part.path for part in source.listing.parts)
 
 
-def shape_of(source: FileSource, path: str, said: str | None = None) -> Format:
-    """Settle the format that a table leaves in; "-" is standard output, which is not compressed unless it is said.
+def shape_of(source: FileSource, path: str, format: str | None = None) -> Format:
+    """Settle the format that a table leaves in; "-" is standard output, which is not compressed unless that is asked for.
 
     Raises
     ------
@@ -77,12 +67,12 @@ def shape_of(source: FileSource, path: str, said: str | None = None) -> Format:
     """
     own = source.listing.format
     if not source.listing.many:
-        if said is not None:
-            return format_named(said)
+        if format is not None:
+            return format_named(format)
         return Format(own.kind) if path == STANDARD else own if is_device(Path(path)) else format_for(Path(path).name, None)
-    told = format_for(Path(path).name, said) if said is not None or "." in Path(path).name else own
-    if told.kind != own.kind or path == STANDARD:
-        where = "standard output is one" if path == STANDARD else f"{path} tells {told}"
+    shape = format_for(Path(path).name, format) if format is not None or "." in Path(path).name else own
+    if shape.kind != own.kind or path == STANDARD:
+        where = "standard output is one" if path == STANDARD else f"{path} names {shape}"
         raise ParameterError(
             f"{source.name} is a table of {own} in several files, which leaves as a folder of such; {where}.",
             remedy="Pass the name of a folder.",
@@ -123,7 +113,7 @@ def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
         )
 
 
-def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, said: str | None = None) -> None:
+def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, format: str | None = None) -> None:
     """Write a table with new columns to a stream, such as standard output, as it is read.
 
     Parameters
@@ -133,7 +123,7 @@ def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, said: s
     relabel : Relabel
     stream : binary file
         It stays open.
-    said : str, optional
+    format : str, optional
         The format; by default that of the table, not compressed.
 
     Raises
@@ -141,15 +131,15 @@ def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, said: s
     ParameterError
         The table is several files.
     """
-    _write(source, relabel, shape_of(source, STANDARD, said), [stream])
+    _write(source, relabel, shape_of(source, STANDARD, format), [stream])
 
 
-def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, said: str | None = None) -> Path:
+def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, format: str | None = None) -> Path:
     """Write a table beside its target, to be moved into place by the writer, and give where; arguments as for :func:`write_files`.
 
     A device, such as /dev/stdout, is written at once.
     """
-    shape, many = shape_of(source, path, said), source.listing.many
+    shape, many = shape_of(source, path, format), source.listing.many
     writer.check(path, folder=many)
     if is_device(Path(path)):
         with open(path, "wb") as device:
