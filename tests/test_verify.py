@@ -163,3 +163,5 @@ def test_files_that_are_not_there_are_named(place: Path) -> None:
         r2b.verify("no.csv")
     with pytest.raises(ParameterError, match=r"There is no certificate 'people\.parquet\.r2b\.json'"):
         r2b.verify("people.parquet")
+    with pytest.raises(ParameterError, match="'delimeter' is no way to read files"):
+        r2b.verify("people.parquet", delimeter=";")

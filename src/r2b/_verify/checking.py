@@ -21,7 +21,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import realised
 from r2b._solve.certificate import PROVEN
-from r2b._verify.claims import Check, Verification, claim_of, difference, insisted, read_record
+from r2b._verify.claims import Check, Verification, claim_of, difference, insisted, read_record, sensitive_names
 from r2b._verify.evidence import RowSums
 from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spelled_schema
 from r2b.engines.applying import recounted
@@ -32,6 +32,7 @@ from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows, read_rows
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
+_READING = ("format", "encoding", "delimiter", "na", "watch")
 FOLLOWED = "the certificate can be followed"
 
 
@@ -91,6 +92,9 @@ def verify(
     >>> found.ok, round(found.parity_before, 2), round(found.parity, 2)
     (True, 0.5, 0.0)
     """
+    unknown = next((name for name in reading if name not in _READING), None)
+    if unknown is not None:
+        raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(_READING)}.", option=unknown)
     path = os.fspath(output)
     proof = os.fspath(certificate) if certificate is not None else beside(path)
     if not os.path.exists(path):
@@ -223,7 +227,7 @@ class _Checking:
         roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"].reshape(groups.n_groups, -1)
         named = [str(place) for place in range(len(schema.classes))] if roles.listed else list(roles.label)
         known = {
-            "columns": schema.columns == (*roles.sensitive, *roles.continuous, *(name for name, _ in roles.membership), *roles.control),
+            "columns": schema.columns == (*sensitive_names(roles), *roles.control),
             "controls": schema.n_control == len(roles.control),
             "cells": count.sum(axis=1).all() and difference(_layout(self.schema), _layout(groups), "") is None,
             "classes": as_text(schema.classes.values, "classes") == named if roles.soft else count.sum(axis=0).all(),

@@ -188,7 +188,7 @@ def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
     claim: dict[str, Any] = json_value(
         {
             "label": columns.label[0] if len(columns.label) == 1 else columns.label,
-            "sensitive": _sensitive(columns),
+            "sensitive": sensitive_names(columns),
             "control": columns.control,
             "weight": columns.weight,
             "families": [{"name": each.name, "bound": each.bound.kind, "epsilon": each.bound.epsilon} for each in families.members],
@@ -211,7 +211,8 @@ def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
     return claim
 
 
-def _sensitive(columns: ColumnRoles) -> list[str]:
+def sensitive_names(columns: ColumnRoles) -> list[str]:
+    """Name the sensitive attributes of every kind."""
     return [*columns.sensitive, *columns.continuous, *(name for name, _ in columns.membership)]
 
 
@@ -244,7 +245,7 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str]) -> list[Check]:
     """Check that the certificate is about the columns that the reader names."""
-    found, checks = _sensitive(columns), []
+    found, checks = sensitive_names(columns), []
     if label:
         same = list(columns.label) == list(label)
         checks.append(Check("the label is the one insisted on", same, ", ".join(map(written, columns.label))))
