@@ -12,7 +12,7 @@ import copy
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -22,32 +22,32 @@ PAGE = ROOT / "docs" / "reference.md"
 WIDTH = 140
 CELL = 90
 
-# The rooms that users walk into, in the order of the page. Where a room has no __all__, its public definitions are listed.
-ROOMS: tuple[str, ...] = (
+# Where users import from, in the order of the page. Where a module has no __all__, its public definitions are listed.
+MODULES = (
     "r2b",
-    "r2b._labels",
-    "r2b._solve.certificate",
-    "r2b._audit",
-    "r2b._audit",
     "r2b.metrics",
-    "r2b.metrics.performance",
-)
-ROOMS += (
-    "r2b.metrics.theory",
-    "r2b.metrics.explained",
     "r2b.sklearn",
     "r2b.models.boosting",
     "r2b.models.torch",
     "r2b.models.imblearn",
     "r2b.engines",
+    "r2b.engines.torch",
+    "r2b.methods",
+    "r2b.datasets",
+    "r2b.report",
+    "r2b.errors",
 )
-ROOMS += ("r2b.engines.torch", "r2b.methods", "r2b.datasets", "r2b.report", "r2b.errors")
-# What other rooms borrow from these is nothing to look up.
-CHOSEN = {
+# Internal modules with classes that nobody imports, since functions and attributes return them.
+RETURNED = {
+    "r2b._labels": ("Change", "ConstraintCost"),
+    "r2b._labels.rule": ("Rule", "Evidence"),
+    "r2b._labels.realised": ("Realised",),
     "r2b._solve.certificate": ("FamilyProof",),
-    "r2b.metrics": ("demographic_parity", "demographic_parity_by_class", "group_means", "GroupMeans", "ParityByClass"),
-    "r2b.metrics.explained": ("explained_variation", "Explained"),
+    "r2b._audit": ("Chance", "ContinuousAudit", "Difference", "FamilyAudit", "FrontierPoint", "RankedGroup"),
+    "r2b._verify": ("Check",),
 }
+OPTIONS = "r2b._labels.options"
+REQUEST = "r2b._constraints.families.request"
 OPENING = """\
 # Reference
 
@@ -83,9 +83,7 @@ def statements(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def exported(module: str) -> list[str]:
-    """List what a module offers: what is chosen here, else its __all__, else its public definitions."""
-    if module in CHOSEN:
-        return list(CHOSEN[module])
+    """List what a module offers: its __all__, else its public definitions."""
     body = list(statements(tree_of(module)))
     for node in body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -100,7 +98,7 @@ def resolve(module: str, name: str) -> tuple[str, Definition] | None:
         # Of several overloads the last one has the docstring.
         if isinstance(node, Definition) and node.name == name:
             found = module, node
-        # A room that imports from itself names modules of its own.
+        # A package that imports from itself names modules of its own.
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("r2b") and node.module != module:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
@@ -125,11 +123,11 @@ def has_section(doc: str, title: str) -> bool:
     return f"{title}\n{'-' * len(title)}" in doc
 
 
-def attributes(doc: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and descriptions under *Attributes*."""
-    if not has_section(doc, "Attributes"):
+def described(doc: str, title: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and descriptions under a title, such as *Attributes*."""
+    if not has_section(doc, title):
         return
-    section = re.split(r"\n\n\w[\w ]*\n-{3,}\n", doc.split("Attributes\n----------\n", 1)[1])[0]
+    section = re.split(r"\n\n\w[\w ]*\n-{3,}\n", doc.split(f"{title}\n{'-' * len(title)}\n", 1)[1])[0]
     for entry in re.split(r"\n(?=\S)", section):
         names, _, description = entry.partition("\n")
         for name in names.partition(" : ")[0].split(", "):
@@ -145,6 +143,18 @@ def ancestors(home: str, node: ast.ClassDef) -> Iterator[tuple[str, ast.ClassDef
             yield from ancestors(found[0], found[1])
 
 
+@cache
+def defaults() -> dict[str, str]:
+    """Read the defaults of the options."""
+    kinds = [found[1] for found in (resolve(REQUEST, "Request"), resolve(OPTIONS, "Settings")) if found is not None]
+    return {
+        ast.unparse(each.target): ast.unparse(each.value)
+        for kind in kinds
+        for each in kind.body
+        if isinstance(each, ast.AnnAssign) and each.value
+    }
+
+
 def parameters(home: str, node: Definition) -> str:
     """Write the parameters with their defaults and without their types."""
     if isinstance(node, ast.FunctionDef):
@@ -152,7 +162,8 @@ def parameters(home: str, node: Definition) -> str:
         for each in ast.walk(bare):
             if isinstance(each, ast.arg):
                 each.annotation = None
-        return re.sub(r"^(self|cls)(, )?", "", ast.unparse(bare))
+        shown = re.sub(r"DEFAULTS\['(\w+)'\]", lambda found: defaults()[found.group(1)], ast.unparse(bare))
+        return re.sub(r"^(self|cls)(, )?", "", shown)
     for place, kind in [(home, node), *ancestors(home, node)]:
         for each in kind.body:
             if isinstance(each, ast.FunctionDef) and each.name == "__init__":
@@ -167,8 +178,8 @@ def shortened(call: str) -> str:
 
 
 def members(home: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Yield attributes, properties and methods of a class, each with a sentence."""
-    listed = dict(attributes(ast.get_docstring(node) or ""))
+    """Yield attributes, properties and methods of a class, each with a sentence; those of internal ancestors last."""
+    listed = dict(described(ast.get_docstring(node) or "", "Attributes"))
     yield from listed.items()
     for each in node.body:
         if not isinstance(each, ast.FunctionDef) or each.name.startswith("_") or each.name in listed:
@@ -180,42 +191,73 @@ def members(home: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
                 each.name if is_value else shortened(f"{each.name}({parameters(home, each)})"),
                 first_sentence(ast.get_docstring(each) or ""),
             )
+    own = {*listed, *(each.name for each in node.body if isinstance(each, ast.FunctionDef))}
+    for place, kind in ancestors(home, node):
+        if kind.name not in on_the_page():
+            yield from (member for member in members(place, kind) if re.split(r"\W", member[0])[0] not in own)
 
 
-def entry(room: str, name: str, home: str, node: Definition) -> str:
+def entry(heading: str, name: str, home: str, node: Definition) -> str:
     """Write one name: its signature where it is called, its sentence, and the members of a class."""
     doc = ast.get_docstring(node) or ""
-    lines = [f"### {room}.{name}", ""]
+    lines = [f"### {heading}", ""]
     if isinstance(node, ast.FunctionDef) or has_section(doc, "Parameters"):
         call = textwrap.wrap(f"{name}({parameters(home, node)})", WIDTH - 8, subsequent_indent="    ", break_on_hyphens=False)
         lines += [*(f"    {line}" for line in call), ""]
     lines += textwrap.wrap(first_sentence(doc), WIDTH)
     if isinstance(node, ast.ClassDef):
-        kin = [each.name for _, each in ancestors(home, node) if not each.name.startswith("_")][:1]
+        kin = [each.name for _, each in ancestors(home, node) if each.name in on_the_page()][:1]
         lines += [f"It has all that `{each}` has." for each in kin]
-        rows = ["| `{}` | {} |".format(*(text.replace("|", "\\|") for text in member)) for member in members(home, node)]
-        lines += ["", "| member | |", "| --- | --- |", *rows] if rows else []
+        lines += table("member", members(home, node))
     return "\n".join(lines) + "\n"
+
+
+@cache
+def on_the_page() -> frozenset[str]:
+    """Name everything that has an entry."""
+    return frozenset(name for names in (*map(exported, MODULES), *RETURNED.values()) for name in names)
+
+
+def table(title: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Write names with their sentences."""
+    rows = ["| `{}` | {} |".format(*(text.replace("|", "\\|") for text in pair)) for pair in pairs]
+    return ["", f"| {title} | |", "| --- | --- |", *rows] if rows else []
+
+
+def options() -> str:
+    """Write the options that several functions and classes take."""
+    found = resolve(OPTIONS, "Options")
+    if found is None:
+        raise LookupError(f"{OPTIONS} has no Options")
+    opening = "What `**options` stands for where labels are debiased. Types, defaults and choices are in `help(r2b.debias)`."
+    rows = table("option", described(ast.get_docstring(found[1]) or "", "Parameters"))
+    return "\n".join(["## Options", "", *textwrap.wrap(opening, WIDTH), *rows]) + "\n"
+
+
+def entries(module: str, names: Iterable[str], prefix: str, seen: set[tuple[str, str]]) -> list[str]:
+    """Write the names of a module that are not on the page yet. Functions come first, since classes are what they return."""
+    written = []
+    for name in names:
+        found = resolve(module, name)
+        if found is None and file_of(f"{module}.{name}") is None:
+            raise LookupError(f"{module} offers {name!r}, which is defined nowhere")
+        if found is not None and (found[0], name) not in seen:
+            seen.add((found[0], name))
+            written.append(entry(prefix + name, name, *found))
+    return sorted(written, key=lambda text: text.split("\n", 1)[0].rpartition(".")[2].rpartition(" ")[2][0].isupper())
 
 
 def page() -> str:
     """Write the whole page."""
-    parts, seen = [OPENING], set()
-    for room in ROOMS:
-        entries = []
-        for name in exported(room):
-            found = resolve(room, name)
-            if found is None and file_of(f"{room}.{name}") is None:
-                raise LookupError(f"{room} offers {name!r}, which is defined nowhere")
-            if found is not None and (found[0], name) not in seen:
-                seen.add((found[0], name))
-                entries.append(entry(room, name, *found))
-        # Functions first: they are what is looked up, classes are what they return.
-        entries.sort(key=lambda text: text.split("\n", 1)[0].rpartition(".")[2][0].isupper())
-        if entries:
-            opening = textwrap.wrap(first_sentence(ast.get_docstring(tree_of(room)) or ""), WIDTH)
-            parts += ["\n".join([f"## {room}", "", *opening, ""]), *entries]
-    return "\n".join(parts)
+    seen: set[tuple[str, str]] = set()
+    parts = [OPENING]
+    for module in MODULES:
+        opening = textwrap.wrap(first_sentence(ast.get_docstring(tree_of(module)) or ""), WIDTH)
+        parts += ["\n".join([f"## {module}", "", *opening, ""]), *entries(module, exported(module), f"{module}.", seen)]
+        if module == "r2b":
+            parts.append(options())
+    parts.append("## What functions return\n\nClasses that are never called by name: functions and attributes return them.\n")
+    return "\n".join([*parts, *(text for module, names in RETURNED.items() for text in entries(module, names, "", seen))])
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -99,7 +99,7 @@ def test_blocks_run_and_show_what_they_say(page: Path, tmp_path: Path, monkeypat
         "duckdb",
         "dask",
     ):
-        if any(re.search(rf"(import|from) {library}|as_frame=\"{library}\"|learners\.{library}", block.source) for block in blocks):
+        if any(re.search(rf"(import|from) {library}|as_frame=\"{library}\"|(models|engines)\.{library}", block.source) for block in blocks):
             pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
@@ -189,6 +189,14 @@ def test_every_field_of_a_saved_file_is_documented(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "file-format.md").read_text(encoding="utf-8")
     fields = [*stored, *stored["schema"], *stored["schema"]["classes"], *stored["certificate"]]
     assert not [field for field in fields if f"`{field}`" not in text]
+
+
+def test_every_field_of_a_certificate_file_is_documented() -> None:
+    from r2b._verify.record import Record
+    from r2b.engines.roles import ColumnRoles
+
+    text = (ROOT / "docs" / "file-format.md").read_text(encoding="utf-8").partition("## The certificate file\n")[2].partition("\n## ")[0]
+    assert not [field for kind in (Record, ColumnRoles) for field in (*kind.__dataclass_fields__, "r2b") if f"`{field}`" not in text]
 
 
 def test_every_page_is_listed_on_the_first_one() -> None:
