@@ -41,7 +41,7 @@ def test_every_public_name_has_an_entry() -> None:
 
 
 def test_every_option_has_a_sentence_and_no_internal_module_a_heading() -> None:
-    from r2b._labels.options import DEFAULTS
+    from r2b._labels.debiasing import DEFAULTS
 
     table = PAGE.partition("## Options\n")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \| \S", table, flags=re.MULTILINE) == list(DEFAULTS)
