@@ -46,7 +46,7 @@ RETURNED = {
     "r2b._audit": ("Chance", "ContinuousAudit", "Difference", "FamilyAudit", "FrontierPoint", "RankedGroup"),
     "r2b._verify": ("Check",),
 }
-OPTIONS = "r2b._labels.options"
+OPTIONS = "r2b._labels.debiasing"
 REQUEST = "r2b._constraints.families.request"
 OPENING = """\
 # Reference
