@@ -37,17 +37,22 @@ MODULES = (
     "r2b.report",
     "r2b.errors",
 )
-# Internal modules with classes that nobody imports, since functions and attributes return them.
-RETURNED = {
-    "r2b._labels": ("Change", "ConstraintCost"),
-    "r2b._labels.rule": ("Rule", "Evidence"),
-    "r2b._labels.realised": ("Realised",),
-    "r2b._solve.certificate": ("FamilyProof",),
-    "r2b._audit": ("Chance", "ContinuousAudit", "Difference", "FamilyAudit", "FrontierPoint", "RankedGroup"),
-    "r2b._verify": ("Check",),
-}
-OPTIONS = "r2b._labels.debiasing"
-REQUEST = "r2b._constraints.families.request"
+# Classes of internal modules, which nobody imports: functions and attributes return them.
+RETURNED = (
+    "Change",
+    "ConstraintCost",
+    "Rule",
+    "Evidence",
+    "Realised",
+    "FamilyProof",
+    "Chance",
+    "ContinuousAudit",
+    "Difference",
+    "FamilyAudit",
+    "FrontierPoint",
+    "RankedGroup",
+    "Check",
+)
 OPENING = """\
 # Reference
 
@@ -106,6 +111,17 @@ def resolve(module: str, name: str) -> tuple[str, Definition] | None:
     return found
 
 
+@cache
+def internal(name: str) -> tuple[str, ast.ClassDef]:
+    """Find a class by its name, in whichever module it is."""
+    pattern = re.compile(rf"^class {name}\b", flags=re.MULTILINE)
+    paths = [path for path in sorted((SOURCE / "r2b").rglob("*.py")) if pattern.search(path.read_text(encoding="utf-8"))]
+    if len(paths) != 1:
+        raise LookupError(f"{name} is defined in {len(paths)} modules")
+    module = ".".join(paths[0].relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    return module, next(node for node in tree_of(module).body if isinstance(node, ast.ClassDef) and node.name == name)
+
+
 def plain(text: str) -> str:
     """Put a paragraph on one line, without the markup of docstrings."""
     return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", " ".join(text.split())).replace("``", "`")
@@ -146,7 +162,7 @@ def ancestors(home: str, node: ast.ClassDef) -> Iterator[tuple[str, ast.ClassDef
 @cache
 def defaults() -> dict[str, str]:
     """Read the defaults of the options."""
-    kinds = [found[1] for found in (resolve(REQUEST, "Request"), resolve(OPTIONS, "Settings")) if found is not None]
+    kinds = [internal(name)[1] for name in ("Request", "Settings")]
     return {
         ast.unparse(each.target): ast.unparse(each.value)
         for kind in kinds
@@ -215,7 +231,7 @@ def entry(heading: str, name: str, home: str, node: Definition) -> str:
 @cache
 def on_the_page() -> frozenset[str]:
     """Name everything that has an entry."""
-    return frozenset(name for names in (*map(exported, MODULES), *RETURNED.values()) for name in names)
+    return frozenset(name for names in (*map(exported, MODULES), RETURNED) for name in names)
 
 
 def table(title: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
@@ -226,25 +242,22 @@ def table(title: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def options() -> str:
     """Write the options that several functions and classes take."""
-    found = resolve(OPTIONS, "Options")
-    if found is None:
-        raise LookupError(f"{OPTIONS} has no Options")
     opening = "What `**options` stands for where labels are debiased. Types, defaults and choices are in `help(r2b.debias)`."
-    rows = table("option", described(ast.get_docstring(found[1]) or "", "Parameters"))
+    rows = table("option", described(ast.get_docstring(internal("Options")[1]) or "", "Parameters"))
     return "\n".join(["## Options", "", *textwrap.wrap(opening, WIDTH), *rows]) + "\n"
 
 
-def entries(module: str, names: Iterable[str], prefix: str, seen: set[tuple[str, str]]) -> list[str]:
+def entries(module: str, seen: set[tuple[str, str]]) -> list[str]:
     """Write the names of a module that are not on the page yet. Functions come first, since classes are what they return."""
     written = []
-    for name in names:
+    for name in exported(module):
         found = resolve(module, name)
         if found is None and file_of(f"{module}.{name}") is None:
             raise LookupError(f"{module} offers {name!r}, which is defined nowhere")
         if found is not None and (found[0], name) not in seen:
             seen.add((found[0], name))
-            written.append(entry(prefix + name, name, *found))
-    return sorted(written, key=lambda text: text.split("\n", 1)[0].rpartition(".")[2].rpartition(" ")[2][0].isupper())
+            written.append(entry(f"{module}.{name}", name, *found))
+    return sorted(written, key=lambda text: text.split("\n", 1)[0].rpartition(".")[2][0].isupper())
 
 
 def page() -> str:
@@ -253,11 +266,11 @@ def page() -> str:
     parts = [OPENING]
     for module in MODULES:
         opening = textwrap.wrap(first_sentence(ast.get_docstring(tree_of(module)) or ""), WIDTH)
-        parts += ["\n".join([f"## {module}", "", *opening, ""]), *entries(module, exported(module), f"{module}.", seen)]
+        parts += ["\n".join([f"## {module}", "", *opening, ""]), *entries(module, seen)]
         if module == "r2b":
             parts.append(options())
     parts.append("## What functions return\n\nClasses that are never called by name: functions and attributes return them.\n")
-    return "\n".join([*parts, *(text for module, names in RETURNED.items() for text in entries(module, names, "", seen))])
+    return "\n".join([*parts, *(entry(name, name, *internal(name)) for name in RETURNED)])
 
 
 def main(arguments: list[str] | None = None) -> int:
