@@ -15,7 +15,7 @@ from cli_calls import R2B
 from damaged_files import KINDS, campaign, whole
 
 from r2b import scan
-from r2b._files.compression import unpacked_within
+from r2b._files.formats import unpacked_within
 from r2b.engines.files import FileSource
 from r2b.errors import DamagedFileError, FileTooLargeError
 

@@ -19,8 +19,7 @@ from given_columns import column, encoded, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2b._files.compression import compress, decompress
-from r2b._files.formats import Format, format_of
+from r2b._files.formats import Format, compress, decompress, format_of
 from r2b.engines.files import FileSource
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
@@ -285,7 +284,7 @@ def test_a_file_cut_short_is_refused(kind: str, compression: str) -> None:
 
 
 def test_a_compressed_file_with_types_that_grows_beyond_the_limit_is_refused() -> None:
-    from r2b._files.compression import unpacked_within
+    from r2b._files.formats import unpacked_within
 
     content = compress(bytes(3_000_000), "gz")
     with unpacked_within(1_000_000), pytest.raises(FileTooLargeError, match=r"t\.parquet\.gz .* the limit is 1 MB"):

@@ -116,7 +116,7 @@ def test_lists_of_any_kind_are_read(tmp_path: Path) -> None:
 def test_threads_and_the_size_of_pieces_do_not_show(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = WAYS[way](PEOPLE, tmp_path)
     wanted = framed(r2b.scan(place, threads=1).debias("job", sensitive_features="sex"), "round")
-    monkeypatch.setattr("r2b.engines.files.stored.PIECE_ROWS", 64)
+    monkeypatch.setattr("r2b.engines.batch.PIECE_ROWS", 64)
     monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 64)
     assert framed(r2b.scan(place, threads=3).debias("job", sensitive_features="sex"), "round") == wanted
 

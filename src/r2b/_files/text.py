@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import importlib
 import io
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -16,9 +18,10 @@ from typing import Any, Literal
 
 from r2b._files.arrow import first_line, pyarrow
 from r2b._files.formats import Format
-from r2b.errors import InputError
+from r2b.errors import InputError, ParameterError
 
 _MOST_NAMED = 12
+_WIDE = ("utf-16", "utf-32")
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -212,3 +215,35 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
         with arrow.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     return sink.getvalue()
+
+
+def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
+    r"""Give the encoding of text after its mark, and the mark.
+
+    Raises
+    ------
+    ParameterError
+        There is no such encoding.
+
+    Examples
+    --------
+    >>> settled_encoding("utf_16", "a".encode("utf-16-be")), settled_encoding("UTF-16", b"\xfe\xff\0a")[0]
+    (('utf-16-le', b''), 'utf-16-be')
+    """
+    try:
+        "a".encode(name)
+        codec = codecs.lookup(name).name
+    except (LookupError, UnicodeError):
+        raise ParameterError(
+            f"There is no encoding {name!r}.", remedy="Pass one such as utf-8, latin-1 or cp1252.", encoding=name
+        ) from None
+    if codec in ("utf-8", "utf-8-sig"):
+        return "utf-8", codecs.BOM_UTF8 if head.startswith(codecs.BOM_UTF8) else b""
+    wide = next((each for each in _WIDE if codec.startswith(each)), None)
+    if wide is None:
+        return codec, b""
+    marks = {f"{wide}-{end}": "\ufeff".encode(f"{wide}-{end}") for end in ("le", "be")}
+    found = [each for each, mark in marks.items() if head.startswith(mark) and codec in (wide, each)]
+    if found:
+        return found[0], marks[found[0]]
+    return (f"{wide}-{sys.byteorder[0]}e" if codec == wide else codec), b""

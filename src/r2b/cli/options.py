@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from r2b._files import did_you_mean
-from r2b._files.compression import MOST_UNPACKED, unpacked_within
+from r2b._files.formats import MOST_UNPACKED, unpacked_within
 from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b.cli import completing
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,8 +19,15 @@ from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityErr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+if TYPE_CHECKING:
+    from r2b._files.formats import Format
+    from r2b.engines.files.reading import Stored
+    from r2b.engines.source import Relabel
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+PIECE_ROWS = 1 << 20
+PIECE_ENTRIES = 1 << 22  # numbers of a piece where its columns hold lists
 _FILL = "Fill or drop such rows."
 _POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")  # as people of many countries write a number
 
@@ -283,3 +290,75 @@ def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | 
         for each in waiting:
             each.cancel()
         pool.shutdown(wait=True)
+
+
+def piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
+    """Give how many rows of these columns may be held at once: fewer where they hold lists."""
+    arrow = pyarrow()
+    width = 0
+    for kind in [column.type for column in schema if columns is None or column.name in columns]:
+        width += int(kind.list_size) if arrow.types.is_fixed_size_list(kind) else 16 if arrow.types.is_nested(kind) else 1
+    return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
+
+
+def rows_at_once(relabel: Relabel) -> int:
+    """Give how many rows may get new labels at once: fewer where each gets a number per class."""
+    wide = relabel.form in ("soft", "expand") or relabel.decode.roles.soft or (relabel.form == "round" and relabel.borders is None)
+    return max(1024, PIECE_ENTRIES // len(relabel.decode.schema.classes)) if wide else PIECE_ROWS
+
+
+def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
+    """Refuse files whose columns are not those of the first; text may be laid out in any way, such as codes in one file only.
+
+    Raises
+    ------
+    InputError
+        Names the column, both files and, where it has one in both, its types.
+    """
+    first = files[0]
+    mine = {each.name: each.type for each in first.schema}
+    one = first.part.name
+    for other in files:
+        two, others = other.part.name, {each.name: each.type for each in other.schema}
+        for name in [*mine, *others]:
+            if name not in others:
+                problem = f"{two} has no column {name!r}, which {one} has."
+            elif name not in mine:
+                problem = f"{two} has a column {name!r}, which {one} has not."
+            elif not same_values(mine[name], others[name]):
+                problem = f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
+            else:
+                continue
+            raise InputError(problem, remedy=_remedy(shape), column=name, path=other.part.path, first=first.part.path)
+
+
+def _remedy(shape: Format) -> str:
+    remedy = "Give all files the same columns, or read those that belong together"
+    if shape.kind == "arrow":
+        return f"{remedy}."
+    reader = "read_csv" if shape.is_text else "read_parquet"
+    return f"{remedy}; or let DuckDB make one table of them, and scan its relation: FROM {reader}('...', union_by_name=true)."
+
+
+def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
+    """Give the columns that files lay out in different ways, and the type that all of them can have."""
+    arrow, names = pyarrow(), files[0].schema.names
+    found: dict[str, Any] = {}
+    for column in [each for each in files[0].schema if names.count(each.name) == 1]:
+        if len({file.schema.field(column.name).type for file in files}) > 1:
+            kind = plain_type(column.type)
+            found[column.name] = arrow.large_string() if "string" in str(kind) else arrow.large_binary() if "binary" in str(kind) else kind
+    return found
+
+
+def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
+    """Give a batch with some columns in these types, so that batches of all files are alike."""
+    if not kinds:
+        return batch
+    arrow = pyarrow()
+    columns = []
+    for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
+        plain = column.dictionary_decode() if name in kinds and hasattr(column, "dictionary") else column
+        columns.append(plain.cast(kinds[name]) if name in kinds else column)
+    fields = [field.with_type(column.type) for field, column in zip(batch.record.schema, columns, strict=True)]
+    return replace(batch, record=arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields, batch.record.schema.metadata)))

@@ -11,23 +11,24 @@ from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
 from r2b._files.arrow import pyarrow, unfolded_bytes
-from r2b._files.compression import refuse_growth
+from r2b._files.formats import refuse_growth
 from r2b._files.text import did_you_mean, listed_names
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch, ahead, list_length_of, numbers_of
-from r2b.engines.files.counting import CodeCounter
-from r2b.engines.files.listing import Listing, key_values, list_files, local_path
-from r2b.engines.files.stored import (
+from r2b.engines.batch import (
     PIECE_ROWS,
-    ReadJob,
-    Stored,
+    Batch,
+    ahead,
     evened,
-    open_stored,
+    list_length_of,
+    numbers_of,
     piece_rows,
     refuse_other_columns,
     rows_at_once,
     uneven_columns,
 )
+from r2b.engines.files.counting import CodeCounter
+from r2b.engines.files.listing import Listing, key_values, list_files, local_path
+from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import Relabel, Source, joined
 from r2b.engines.spool import spooled
@@ -257,7 +258,7 @@ class FileSource(Source):
         EmptyError
             There are no rows.
         FileTooLargeError
-            They grow beyond the limit of :mod:`r2b._files.compression`.
+            They grow beyond the limit of :mod:`r2b._files.formats`.
         """
         kinds, found, total = uneven_columns(self.files), [], 0
         for batch in self.batches(names):

@@ -17,7 +17,7 @@ from r2b._files.formats import Format
 from r2b._files.text import Dialect
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.text import CHUNK, Chunk, Integers, TextStored, n_lines
+from r2b.engines.files.reading import CHUNK, Chunk, Integers, TextStored, n_lines
 from r2b.errors import EmptyError, InputError
 
 _QUOTE = ord('"')

@@ -10,7 +10,7 @@ from r2b._files.formats import Format
 from r2b._files.text import as_text, parse_object
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.text import CHUNK, Chunk, TextStored
+from r2b.engines.files.reading import CHUNK, Chunk, TextStored
 from r2b.errors import EmptyError, MixedTypeError
 
 Record = dict[str, Any]

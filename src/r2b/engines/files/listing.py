@@ -16,8 +16,7 @@ from urllib.parse import unquote
 from urllib.request import url2pathname
 
 from r2b._files.atomic import is_device
-from r2b._files.compression import opened
-from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, refuse_foreign
+from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
 from r2b.errors import ParameterError
 
 STANDARD = "-"

@@ -15,13 +15,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from r2b._files.arrow import pyarrow
-from r2b._files.compression import LeftOpen, squeezed
-from r2b._files.formats import Format
+from r2b._files.formats import Format, LeftOpen, squeezed
 from r2b._files.text import dialect_of, members
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
-from r2b.engines.files.stored import Stored
-from r2b.engines.files.text import Chunk
+from r2b.engines.files.reading import Chunk, Stored
 from r2b.engines.source import NewColumns, Relabel
 from r2b.errors import InputError
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, sound, unpacked_bytes
-from r2b._files.compression import refuse_growth
+from r2b._files.formats import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.stored import ReadJob, Stored, reading
+from r2b.engines.files.reading import ReadJob, Stored, reading
 
 _PIECE_BYTES = 1 << 26  # of texts that are read at once
 _SMALLER = "Write the file in smaller record batches, or raise the limit with --max-unpacked where the memory has room for it."

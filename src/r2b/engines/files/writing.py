@@ -11,13 +11,12 @@ from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter, is_device, refuse_little_room, unwritable
 from r2b._files.formats import Format, format_for, format_named
 from r2b._files.text import lines_of
-from r2b.engines.batch import Batch, ahead
+from r2b.engines.batch import Batch, ahead, rows_at_once
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD
 from r2b.engines.files.outputs import ArrowOut, Out, ParquetOut, TextOut, added_fields, added_members, fitted, header_of
-from r2b.engines.files.stored import ReadJob, Stored, rows_at_once
-from r2b.engines.files.text import TextStored
+from r2b.engines.files.reading import ReadJob, Stored, TextStored
 from r2b.engines.source import Relabel, joined
 from r2b.errors import InputError, ParameterError
 

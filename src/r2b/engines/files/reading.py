@@ -1,31 +1,150 @@
-"""Text part by part, in any encoding: it is worked on as UTF-8, and the bytes of every record go back as they came."""
+"""Files that are read part by part: their columns, and their rows a piece at a time; text in any encoding, cut into whole records.
+
+Reading never holds more than a few pieces. Text is worked on as UTF-8, and the bytes of every record go back as they came.
+"""
 
 from __future__ import annotations
 
 import codecs
-import sys
-from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+import importlib
+import os
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._files.arrow import first_line
-from r2b._files.compression import opened
-from r2b._files.formats import Format, seen_instead
+from r2b._files.arrow import first_line, pyarrow
+from r2b._files.formats import Format, opened, refuse_growth, seen_instead
+from r2b._files.text import settled_encoding
 from r2b.engines.batch import Batch
-from r2b.engines.files.listing import Part
-from r2b.engines.files.stored import ReadJob, Stored, reading
-from r2b.errors import InputError, ParameterError
+from r2b.engines.files.listing import Part, copied
+from r2b.errors import DamagedFileError, InputError
 
 Integers = NDArray[np.int64]
 
 CHUNK = 1 << 22
 _LONGEST = 1 << 26  # bytes of one record
 _HEAD = 1 << 20
-_WIDE = ("utf-16", "utf-32")
+
+
+@dataclass(frozen=True, eq=False)
+class ReadJob:
+    """Some rows that are still to be read.
+
+    Attributes
+    ----------
+    n_rows : int
+    read : callable
+        Reads them; it may be called in any thread. Of delimited text, ``spelled=True`` leaves text that means missing as it is.
+    chunk : Chunk or None
+        Their bytes, where the file is text.
+    """
+
+    n_rows: int
+    read: Callable[..., list[Batch]]
+    chunk: Any = None
+
+
+class Stored(ABC):
+    """A file of rows.
+
+    Attributes
+    ----------
+    part : Part
+    schema : pyarrow.Schema
+        Of the file alone, without what its folders say.
+    n_rows : int or None
+        None where only reading tells.
+    n_bytes : int
+    """
+
+    part: Part
+    schema: Any
+    n_rows: int | None
+    n_bytes: int
+
+    @abstractmethod
+    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+        """Give what reads the file, piece by piece in order.
+
+        Parameters
+        ----------
+        columns : sequence of str or None
+            Of this file, each of a name of its own; may be empty. None for all columns, as they stand.
+        first : int
+            Number of its first row in the table.
+        coded : collection of str
+            Columns whose text may come as a dictionary.
+        rows : int
+            Most rows of a batch.
+        """
+
+    def seen(self) -> tuple[int, int]:
+        """Give size and time of change."""
+        found = os.stat(self.part.path)
+        return found.st_size, found.st_mtime_ns
+
+
+def open_stored(part: Part, shape: Format, delimiter: str | None, na: Sequence[str], encoding: str, scratch: str | None) -> Stored:
+    """Open a file of any format; a compressed one that is no text is unpacked to a scratch file first.
+
+    Raises
+    ------
+    InputError
+        It is damaged.
+    FileTooLargeError
+        It grows beyond the limit of :mod:`r2b._files.formats`.
+    """
+    made: Stored
+    if not shape.is_text and shape.compression:
+        size = os.path.getsize(part.path)
+        with reading(part), opened(part.path, shape.compression) as file:
+            part = copied(part, file.read, scratch, lambda total: refuse_growth(part.name, size, total))
+    if shape.kind == "parquet":
+        from r2b.engines.files.typed import ParquetStored
+
+        made = ParquetStored(part)
+    elif shape.kind == "arrow":
+        from r2b.engines.files.typed import ArrowStored
+
+        made = ArrowStored(part)
+    elif shape.kind == "jsonl":
+        from r2b.engines.files.jsonl import JsonStored
+
+        made = JsonStored(part, shape, encoding)
+    else:
+        from r2b.engines.files.delimited import DelimitedStored
+
+        made = DelimitedStored(part, shape, delimiter, na, encoding)
+    with reading(part):
+        list(made.schema.names)  # text too, and read only when it is asked for
+    return made
+
+
+@contextmanager
+def reading(part: Part, place: str = "") -> Iterator[None]:
+    """Turn what goes wrong with a file into an error that names it."""
+    try:
+        yield
+    except _faults() as cause:
+        where = f"{part.name}{f', {place}' if place else ''}"
+        raise DamagedFileError(
+            f"{where} cannot be read: {first_line(cause)}.",
+            remedy="Check that the file is whole; write it again where it is not.",
+            path=part.path,
+            place=where,
+        ) from cause
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """Give what damaged files raise: each library has errors of its own for the same fault."""
+    return pyarrow().ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error, importlib.import_module("lzma").LZMAError
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,35 +368,3 @@ def n_lines(raw: bytes) -> int:
     """
     returns = raw.count(b"\r")
     return raw.count(b"\n") + (returns - raw.count(b"\r\n") if returns else 0)
-
-
-def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
-    r"""Give the encoding of text after its mark, and the mark.
-
-    Raises
-    ------
-    ParameterError
-        There is no such encoding.
-
-    Examples
-    --------
-    >>> settled_encoding("utf_16", "a".encode("utf-16-be")), settled_encoding("UTF-16", b"\xfe\xff\0a")[0]
-    (('utf-16-le', b''), 'utf-16-be')
-    """
-    try:
-        "a".encode(name)
-        codec = codecs.lookup(name).name
-    except (LookupError, UnicodeError):
-        raise ParameterError(
-            f"There is no encoding {name!r}.", remedy="Pass one such as utf-8, latin-1 or cp1252.", encoding=name
-        ) from None
-    if codec in ("utf-8", "utf-8-sig"):
-        return "utf-8", codecs.BOM_UTF8 if head.startswith(codecs.BOM_UTF8) else b""
-    wide = next((each for each in _WIDE if codec.startswith(each)), None)
-    if wide is None:
-        return codec, b""
-    marks = {f"{wide}-{end}": "\ufeff".encode(f"{wide}-{end}") for end in ("le", "be")}
-    found = [each for each, mark in marks.items() if head.startswith(mark) and codec in (wide, each)]
-    if found:
-        return found[0], marks[found[0]]
-    return (f"{wide}-{sys.byteorder[0]}e" if codec == wide else codec), b""
