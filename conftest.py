@@ -30,8 +30,8 @@ NEEDS = {
 }
 collect_ignore = [path for path, libraries in NEEDS.items() if any(find_spec(library) is None for library in libraries)]
 
-# The parts that `make check` leaves out, by how the path of a file begins. A test that stands elsewhere carries the mark itself. Parts come
-# first, so that the short tests that are left even out the end of the run.
+# The parts that `make check` leaves out, by how the path of a file, or the name of a test in it, begins. A test may also carry the mark
+# itself. Parts come first, so that the short tests that are left even out the end of the run.
 PARTS = {
     "tests/test_scale_spark": "spark",
     "src/r2b/engines/spark": "spark",
@@ -73,6 +73,19 @@ PARTS = {
     "tests/test_sklearn_forms": "slow",
     "tests/test_sklearn_training": "slow",
     "tests/test_solvers_families": "slow",
+    # Tests that take seconds for one case more, in files of the core.
+    "tests/test_debias_corners.py::test_an_account_does_not_hold_the_answers_of_all_cells_and_classes": "slow",
+    "tests/test_kernel_vectors.py::test_a_bound_that_only_the_border_meets_is_met_though_samples_cannot": "slow",
+    "tests/test_many_classes.py::test_a_frontier_of_many_classes_is_the_same_as_single_solves": "slow",
+    "tests/test_many_classes.py::test_structure_and_the_general_methods_agree": "slow",
+    "tests/test_methods_remover.py::test_adult_by_sex": "slow",
+    "tests/test_outputs_rounding.py::test_rows_get_classes_with_their_probabilities": "slow",
+    "tests/test_outputs_rounding.py::test_table_changes_nothing_on_average": "slow",
+    "tests/test_published_defects.py::test_5_1_13_every_test_can_fail_and_the_data_they_use_are_biased": "slow",
+    "tests/test_solution.py::test_the_chance_of_a_rounded_label_is_its_probability": "slow",
+    "tests/test_solvers_corners.py::test_bounds_that_are_all_but_closed_are_solved_as_closed_ones": "slow",
+    "tests/test_questions.py::test_fifty_points_on_adult_are_proven_in_few_steps": "slow",
+    "tests/test_theory.py::test_p_values_are_uniform_under_chance": "slow",
 }
 FIXTURES = {"spark": "spark", "chromium": "browser"}
 
@@ -82,7 +95,8 @@ def part_of(item: pytest.Item) -> str | None:
     marked = next((name for name in dict.fromkeys([*PARTS.values(), *FIXTURES.values()]) if item.get_closest_marker(name)), None)
     used = next((name for fixture, name in FIXTURES.items() if fixture in getattr(item, "fixturenames", ())), None)
     path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
-    return marked or used or next((name for start, name in PARTS.items() if path.startswith(start)), None)
+    place = "::".join([path, *item.nodeid.split("::")[1:]])
+    return marked or used or next((name for start, name in PARTS.items() if place.startswith(start)), None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
