@@ -59,8 +59,8 @@ def test_a_frame_without_rows_is_refused(spark: Any, label: str) -> None:
 
 
 def test_a_column_of_too_many_values_is_refused_by_name(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for room in ("spark", "tally"):
-        monkeypatch.setattr(f"r2b.engines.{room}.MOST_COMBINATIONS", 50)
+    for module in ("spark", "tally"):
+        monkeypatch.setattr(f"r2b.engines.{module}.MOST_COMBINATIONS", 50)
     frame = spark.range(200).selectExpr("id", "if(id % 2 = 0, 'f', 'm') AS sex")
     with pytest.raises(InputError, match=r"more than 50 combinations.*'id' alone has 51 values"):
         r2b.scan(frame).debias("id", sensitive_features="sex")

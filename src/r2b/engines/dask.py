@@ -197,8 +197,8 @@ def record_of(part: Any, place: str) -> Any:
         return arrow.RecordBatch.from_pandas(part, preserve_index=False, nthreads=1)
     except arrow.ArrowException as cause:
         # Arrow says what is wrong first, and then in which column.
-        told = re.search(r"column (.+) with type", str(cause.args[-1]))
-        column = told[1] if told else None
+        found = re.search(r"column (.+) with type", str(cause.args[-1]))
+        column = found[1] if found else None
         named = f"the column {column!r}" if column else f"a column of {', '.join(map(repr, part.columns))}"
         raise MixedTypeError(
             f"In {place}: {named} holds values of several types: {str(cause.args[0]).splitlines()[0].rstrip('.')}.",
