@@ -9,6 +9,7 @@ from cli_calls import Shell, csv_of, people
 from click.testing import CliRunner
 
 import r2b
+from r2b._files.arrow import pyarrow
 from r2b.cli.root import r2b as command
 from r2b.errors import InputError
 
@@ -250,6 +251,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(shell: Sh
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    pyarrow.cache_clear()
     for output in ("fair.parquet", "fair.arrow", "fair.csv.zst"):
         done = shell("debias", "people.csv", *ASK, "--output", output)
         if output.endswith("zst") and sys.version_info >= (3, 14):

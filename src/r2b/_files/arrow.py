@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from r2b.errors import require
@@ -22,6 +23,7 @@ _CODECS = {0: "lz4", 1: "zstd"}
 _FEW_ROWS = 4096  # of a batch whose values may be of any length
 
 
+@cache
 def pyarrow() -> Any:
     """Import the library, or say what to install."""
     return require("pyarrow", "Tables in files need pyarrow", extra="frames")

@@ -2,7 +2,6 @@
 
 from r2b._solve.oracle.blocks import Block, Blocks, BlockTask
 from r2b.engines.engine import debias_blocks
-from r2b.engines.opening import scan
-from r2b.engines.tables import Scan
+from r2b.engines.tables import Scan, scan
 
 __all__ = ["Block", "BlockTask", "Blocks", "Scan", "debias_blocks", "scan"]

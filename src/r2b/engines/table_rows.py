@@ -10,8 +10,9 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data import Dataset, Schema
+from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.compute import refuse_beyond_memory
+from r2b._data.dataset import read
 from r2b._data.merge import class_weights
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Search, whole_counts
@@ -21,8 +22,9 @@ from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
-from r2b.engines.source import BorderSearch, Coded, Heaviest, Leaving, Relabel, Source, new_names
-from r2b.errors import DataWarning, ParameterError, RowsUnavailableError
+from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, BorderSearch, Coded, Heaviest, Leaving, Relabel, Source, new_names
+from r2b.engines.tally import Tally, gaps_of
+from r2b.errors import DataWarning, MissingValueError, ParameterError, RowsUnavailableError
 
 Integers = NDArray[np.int64]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -224,3 +226,58 @@ def refuse_taken(names: tuple[str, ...], source: Source) -> None:
             remedy="Choose another name with new_column.",
             column=taken,
         )
+
+
+def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) -> None:
+    """Refuse a table without rows, and columns that lack values."""
+    gaps = gaps_of(tally, source.subject)
+    for name in gaps:
+        label = not roles.soft and name == roles.label[0]
+        if label or (missing == "error" and name in roles.attributes):
+            count = f"{gaps[name]:,} of {tally.n_rows:,} rows {'has' if gaps[name] == 1 else 'have'} none. "
+            source.refuse_missing(name, count + (NO_LABEL if label else NO_ATTRIBUTE))
+        if gaps[name] == tally.n_rows:
+            raise MissingValueError(
+                f"None of the {tally.n_rows:,} rows of {source.name} has a value in {name!r}.",
+                remedy="Leave this column out, or check that the right one was named.",
+                column=name,
+            )
+
+
+def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
+    """Name the classes of probabilities."""
+    names = np.array(roles.label)
+    length = source.list_length(roles.label[0]) if roles.listed else None
+    classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
+    if len(classes) < 2:
+        raise ParameterError(
+            f"The lists of probabilities have {'one entry' if length else 'no entries'}.",
+            remedy="Give one probability per class.",
+            n_classes=len(classes),
+        )
+    return classes
+
+
+def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
+    """Read the columns that are used into memory, as rows in their order."""
+    source = source.reading_numbers(roles)
+    if not roles.categorical and not source.ordered:
+        raise ParameterError(
+            f"The rows of {source.name} have no order, and continuous and uncertain attributes are read row by row.",
+            remedy="Read the columns into memory and use r2b.debias or r2b.audit, or write them to files and scan those.",
+        )
+    columns = source.columns(roles.used)
+    for name in (*roles.label, *roles.sensitive, *roles.control):
+        label = name in roles.label
+        if columns[name].null_count and (label or missing == "error"):
+            source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
+    weight = None if roles.weight is None else columns[roles.weight]
+    return read(
+        roles.labels(columns),
+        **roles.features(columns),
+        sample_weight=weight,
+        normalize=normalize,
+        fewest_classes=fewest_classes,
+        missing=missing,
+        weightless="allow",
+    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import signature
+from os import PathLike
 from typing import Any, Unpack
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
@@ -17,18 +18,18 @@ from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
-from r2b._data import Continuous, Dataset, Membership, Schema, Vocabulary
-from r2b._data.dataset import read, read_labels
+from r2b._data import Continuous, Dataset, Membership, Schema
+from r2b._data.dataset import read_labels
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
 from r2b.engines.applying import recounted, refuse_other_kind
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
-from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
-from r2b.engines.table_rows import TableRows
-from r2b.engines.tally import Tally, dataset_of, gaps_of, groups_of, refuse_lists_as_text
-from r2b.errors import MissingValueError, ParameterError
+from r2b.engines.source import Source
+from r2b.engines.table_rows import TableRows, classes_of, gathered, refuse_gaps
+from r2b.engines.tally import dataset_of, groups_of, refuse_lists_as_text
+from r2b.errors import ParameterError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
 _WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
@@ -256,7 +257,7 @@ class Scan:
         if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
             keys.append(weight)
         tally = self.source.tally(keys, weight)
-        self._refuse_gaps(tally, roles, request.missing)
+        refuse_gaps(self.source, tally, roles, request.missing)
         refuse_lists_as_text(tally.columns[roles.label[0]], roles.label[0])
         if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
             tally = tally.spread(weight)
@@ -265,33 +266,18 @@ class Scan:
     def class_names(self, roles: ColumnRoles, missing: Any = "error") -> list[Any]:
         """Give the names of the classes; class labels are counted for it, which a solve then need not do again."""
         if roles.soft:
-            return list(self.classes(roles).values.tolist())
+            return list(classes_of(self.source, roles).values.tolist())
         if roles.categorical:
             return list(self.counted(roles, Request(missing=missing)).labels.vocabulary.values.tolist())
         tally = self.source.tally(roles.label)
-        self._refuse_gaps(tally, roles, missing)
+        refuse_gaps(self.source, tally, roles, missing)
         return list(read_labels(tally.columns[roles.label[0]], normalize=False, fewest_classes=1).vocabulary.values.tolist())
 
     def rows_for_audit(self, roles: ColumnRoles, request: Request, *, normalize: bool = False, clustered: bool = False) -> Dataset:
         """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
         if not roles.soft and roles.categorical and not clustered:
             return self.counted(roles, request, apart=True)
-        return self.gathered(roles, request.missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
-
-    def _refuse_gaps(self, tally: Tally, roles: ColumnRoles, missing: str) -> None:
-        """Refuse a table without rows, and columns that lack values."""
-        gaps = gaps_of(tally, self.source.subject)
-        for name in gaps:
-            label = not roles.soft and name == roles.label[0]
-            if label or (missing == "error" and name in roles.attributes):
-                count = f"{gaps[name]:,} of {tally.n_rows:,} rows {'has' if gaps[name] == 1 else 'have'} none. "
-                self.source.refuse_missing(name, count + (NO_LABEL if label else NO_ATTRIBUTE))
-            if gaps[name] == tally.n_rows:
-                raise MissingValueError(
-                    f"None of the {tally.n_rows:,} rows of {self.source.name} has a value in {name!r}.",
-                    remedy="Leave this column out, or check that the right one was named.",
-                    column=name,
-                )
+        return gathered(self.source, roles, request.missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
 
     @contextmanager
     def _opened(
@@ -300,7 +286,7 @@ class Scan:
         """Count, decode or read the table, to be solved as often as asked."""
         task: Task
         if not roles.categorical or (roles.soft and costs is not None):
-            data = self.gathered(roles, request.missing, normalize=normalize)
+            data = gathered(self.source, roles, request.missing, normalize=normalize)
             task = MemoryTask.of(data, request, settings, costs)
             rows = TableRows(self.source, roles, data.schema, None if roles.soft else data, normalize, data, data.n_rows)
         elif not roles.soft:
@@ -309,9 +295,9 @@ class Scan:
             rows = TableRows(self.source, roles, counted.schema, counted, normalize, total=counted.size)
         else:
             tally = self.source.tally(roles.attributes, roles.weight)
-            self._refuse_gaps(tally, roles, request.missing)
+            refuse_gaps(self.source, tally, roles, request.missing)
             groups, cell_weight = groups_of(tally, roles, missing=request.missing)
-            schema = Schema(*groups.parts, classes=self.classes(roles), is_soft=True)
+            schema = Schema(*groups.parts, classes=classes_of(self.source, roles), is_soft=True)
             with self.source.blocks(Decode(roles, schema, normalize)) as blocks:
                 task = open_remote(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, sample_entries)
                 warn_of_doubts(task)
@@ -320,39 +306,83 @@ class Scan:
         warn_of_doubts(task)
         yield task, rows
 
-    def classes(self, roles: ColumnRoles) -> Vocabulary:
-        """Name the classes of probabilities."""
-        names = np.array(roles.label)
-        length = self.source.list_length(roles.label[0]) if roles.listed else None
-        classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
-        if len(classes) < 2:
-            raise ParameterError(
-                f"The lists of probabilities have {'one entry' if length else 'no entries'}.",
-                remedy="Give one probability per class.",
-                n_classes=len(classes),
-            )
-        return classes
 
-    def gathered(self, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
-        """Read the columns that are used into memory, as rows in their order."""
-        source = self.source.reading_numbers(roles)
-        if not roles.categorical and not source.ordered:
-            raise ParameterError(
-                f"The rows of {source.name} have no order, and continuous and uncertain attributes are read row by row.",
-                remedy="Read the columns into memory and use r2b.debias or r2b.audit, or write them to files and scan those.",
-            )
-        columns = source.columns(roles.used)
-        for name in (*roles.label, *roles.sensitive, *roles.control):
-            label = name in roles.label
-            if columns[name].null_count and (label or missing == "error"):
-                source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
-        weight = None if roles.weight is None else columns[roles.weight]
-        return read(
-            roles.labels(columns),
-            **roles.features(columns),
-            sample_weight=weight,
-            normalize=normalize,
-            fewest_classes=fewest_classes,
-            missing=missing,
-            weightless="allow",
+def scan(data: Any, **options: Any) -> Scan:
+    """Open a table where it lives: files, lazy frames, Spark and Dask.
+
+    Nothing is read but names and types. :meth:`Scan.debias` and :meth:`Scan.audit` then take columns by name.
+
+    Parameters
+    ----------
+    data : path, pattern, list of paths, or frame
+        A Parquet, Arrow, CSV or TSV file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
+        Spark or Dask DataFrame; a pyarrow Table.
+    **options
+        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``, as for
+        :meth:`r2b.engines.files.FileSource.open`.
+
+    Returns
+    -------
+    Scan
+
+    Raises
+    ------
+    ParameterError
+        It is none of these, or the files are not there.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+    >>> fair = scan(people).debias("job", sensitive_features="sex", epsilon=0.1)
+    >>> fair.status.value, round(fair.certificate.parity_before, 2), round(fair.certificate.parity, 2)
+    ('solved', 0.5, 0.1)
+    """
+    return Scan(_source(data, options))
+
+
+def _source(data: Any, options: dict[str, Any]) -> Source:
+    """Open a table by the name of its type, so that no library is imported to ask."""
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    called = kind if library == "builtins" else f"{library} {kind}"
+    if isinstance(data, (str, PathLike)) or (isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)):
+        from r2b.engines.files import FileSource
+
+        known = [name for name in signature(FileSource.open).parameters if name != "path"]
+        unknown = next((name for name in options if name not in known), None)
+        if unknown is not None:
+            raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(known)}.", option=unknown)
+        return FileSource.open(data, **options)
+    if options:
+        raise ParameterError(
+            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.", remedy="Leave it out.", **options
         )
+    match library, kind:
+        case _ if isinstance(data, Source):
+            return data
+        case "pyarrow", "Table":
+            from r2b.engines.held import HeldSource
+
+            return HeldSource(data)
+        case "polars", "LazyFrame":
+            from r2b.engines.polars import PolarsSource
+
+            return PolarsSource(data)
+        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
+            from r2b.engines.duckdb import DuckDBSource
+
+            return DuckDBSource(data)
+        case "dask", "DataFrame":
+            from r2b.engines.dask import DaskSource
+
+            return DaskSource(data)
+        case "pyspark", "DataFrame":
+            from r2b.engines.spark import SparkSource
+
+            return SparkSource(data)
+    raise ParameterError(
+        f"A {called} is not a table that can be scanned.",
+        remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame or a pyarrow Table; "
+        "for arrays and frames in memory use r2b.debias(y, sensitive_features=...).",
+        kind=called,
+    )
