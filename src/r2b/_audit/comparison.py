@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._audit.tradeoff import task_of
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Dataset
+from r2b._data.arrays import Floats
 from r2b._data.values import written
 from r2b._labels import FairLabels, means_by_cell
 from r2b._solve.certificate import PROVEN
 from r2b.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,19 +8,15 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families import Absent
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import is_a
 from r2b._constraints.parity.bounds import refuse_percentages
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.values import json_value
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import Interval
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SAME = 1e-12  # a number this near to another is the same one, summed in another order
 RARE = 0.05  # what fewer fair tables than this show is beyond chance

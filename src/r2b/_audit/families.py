@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._audit.facts import SAME, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, PlaceSums, chance_of, critical, interval_around, p_value, ranges
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Floats, plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means
 from r2b.metrics.demographic import divided, overall_mean
 from r2b.metrics.explained import explained_of_moments
 from r2b.metrics.intervals import Interval
-
-Floats = NDArray[np.float64]
 
 _FEW = 50  # rows below which resampling an uncertain group does not show how far its mean may be off
 _FEWEST = 19  # permutations below which nothing is beyond chance: the data are one of 1 + 18 tables

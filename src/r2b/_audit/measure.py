@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
 from r2b._audit.families import audit_continuous, audit_groups, ranking
@@ -17,15 +16,12 @@ from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Dataset, Groups, Schema
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
 from r2b.metrics.demographic import means_of, overall_mean
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Floats = NDArray[np.float64]
 
 
 def audit(

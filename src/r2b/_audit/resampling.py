@@ -9,21 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._audit.facts import RARE, SAME, Chance
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import Interval, Sample, bootstrap, sample_of_values
 
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 PlaceSums = tuple[Floats, Floats]
 """Weighted sums of the labels by place, of shape (b, n_places, n_classes), and the weights of the places, of shape (b, n_places)."""
 

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import LARGEST
 from r2b._constraints.parity import TargetBound
 from r2b._constraints.parity.bounds import refuse_percentages
+from r2b._data.arrays import Floats
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.task import MemoryTask, Task, open_job
 from r2b.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 _POINTS = 50
 _CLOSE = 1e-9  # of the budget: how much of it may be left unspent

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
-from numpy.typing import NDArray
 
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats, Places
 from r2b._data.compute import parts_of
 
 if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 _PART = 1 << 20  # flows that are looked at together
 _NOTHING = 1e-9  # of the weight: a flow this small is rounding
@@ -45,7 +43,7 @@ class Change:
     share: float
 
 
-def largest_changes(channel: Floats, weights: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int) -> list[Change]:
+def largest_changes(channel: Floats, weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
     """List the ``n`` heaviest flows.
 
     Parameters
@@ -67,9 +65,7 @@ def largest_changes(channel: Floats, weights: Floats, groups: NDArray[Any], clas
     return heaviest_flows(lambda cells, labels: channel[cells, labels], weights, groups, classes, n)
 
 
-def heaviest_flows(
-    answers: Callable[[Places, Places], Floats], weights: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
-) -> list[Change]:
+def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
     """List the ``n`` heaviest flows, without the answers of all groups and classes at once: they can be more than memory holds.
 
     Parameters
@@ -145,7 +141,7 @@ class MeanChange:
 
 
 def largest_mean_changes(
-    families: list[tuple[str, slice]], before: Floats, after: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
+    families: list[tuple[str, slice]], before: Floats, after: Floats, groups: Array, classes: Array, n: int
 ) -> list[MeanChange]:
     """List the ``n`` means of groups that change most: what can be said where a row is in several groups, or in none.
 
@@ -172,7 +168,7 @@ def largest_mean_changes(
     ]
 
 
-def _named(names: NDArray[Any], place: int) -> Any:
+def _named(names: Array, place: int) -> Any:
     """Give one name as a Python value."""
     return names[place : place + 1].tolist()[0]
 
@@ -200,7 +196,7 @@ class ConstraintCost:
 
 
 def costliest_constraints(
-    families: list[tuple[str, slice]], prices: Floats, share: Floats, groups: NDArray[Any], classes: NDArray[Any], n: int
+    families: list[tuple[str, slice]], prices: Floats, share: Floats, groups: Array, classes: Array, n: int
 ) -> list[ConstraintCost]:
     """List the ``n`` entries of the prices that cost most.
 
@@ -241,9 +237,6 @@ def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
         start += len(block)
     means: Floats = sums / np.where(total > 0, total, 1.0)[:, None]
     return means
-
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def take_rows(X: Any, index: Array) -> Any:

@@ -9,9 +9,10 @@ from os import PathLike, fspath
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._labels.changes import Change, ConstraintCost, costliest_constraints
 from r2b._labels.realised import Realised
@@ -19,8 +20,6 @@ from r2b._labels.rendering import account
 from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
 from r2b.errors import ParameterError, RowsUnavailableError
 
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 Form = Literal["soft", "round", "sample", "expand"]
 RandomState = int | np.random.Generator | None
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families import Families
+from r2b._data.arrays import Floats
 from r2b._data.groups import Layout
 from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families import Families
 from r2b._constraints.parity import MomentBound, RangeBound
 from r2b._data import Schema
+from r2b._data.arrays import Floats
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.values import json_value, written
 from r2b._labels.changes import largest_mean_changes
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
     from r2b._solve.certificate import Certificate
 
-
-Floats = NDArray[np.float64]
 
 FORMAT = "r2b-solution"
 VERSION = 2

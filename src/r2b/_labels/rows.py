@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from r2b._data import Dataset, Groups, Mixtures
-from r2b._data.arrays import BLOCK_ROWS, smallest_unsigned
+from r2b._data.arrays import BLOCK_ROWS, Array, Floats, Whole, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import in_order, parts_of, refuse_beyond_memory
 from r2b._data.merge import class_weights, joint_codes
@@ -24,12 +23,6 @@ from r2b._labels.forms.rounding import handed_out, whole_cell, whole_counts
 from r2b._labels.forms.sampling import Expansion, expand_index, expand_rows, sample_rows, sample_table
 from r2b._labels.forms.turns import Turns, rows_by_code
 from r2b._solve.oracle.reference import respond
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-Integers = NDArray[np.int64]
 
 _WITHOUT_MATRIX = (
     "Use iter_soft(), which gives it a block at a time, sample(), round() or expand(), or soft(dtype='float32') for half of it."
@@ -156,7 +149,7 @@ class FairRows:
             return
         out[...] = self.of_rows(part)
 
-    def sample(self, draws: Integers) -> Array:
+    def sample(self, draws: Whole) -> Array:
         """Draw one class per row, each by the random number that belongs to it."""
         data, uniforms = self.dataset, uniforms_of(draws)
         if self._by_table:
@@ -170,7 +163,7 @@ class FairRows:
             drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
         return drawn
 
-    def round(self, draws: Integers, seed: int, *, keyed: bool = False) -> Array:
+    def round(self, draws: Whole, seed: int, *, keyed: bool = False) -> Array:
         """Pick one class per row so that group means stay as close to the optimum as whole rows allow.
 
         Rows of classes without weights get whole counts for every cell, handed out in the order of their draws. Other rows are rounded one
@@ -189,7 +182,7 @@ class FairRows:
             order, groups = _strands(data.groups, order)
         return self._in_turn(order, groups, draws, seed)
 
-    def _counted(self, draws: Integers, seed: int) -> Array:
+    def _counted(self, draws: Whole, seed: int) -> Array:
         """Hand out whole counts; for all cells at once, as where rows live elsewhere, unless their answers are too many to be held."""
         data = self.dataset
         counts = class_weights(data, ignore_weight=True)
@@ -201,7 +194,7 @@ class FairRows:
             codes[mine] = handed_out(whole_cell(counts[cell], self._of_cell(cell), cell, seed), data.labels.array[mine], draws[mine])
         return codes
 
-    def _in_turn(self, order: Array | None, groups: Array, draws: Integers, seed: int) -> Array:
+    def _in_turn(self, order: Array | None, groups: Array, draws: Whole, seed: int) -> Array:
         """Round rows one after the other, in this order, those of a group together."""
         data, weight = self.dataset, self.dataset.weight
         heaviest = None
@@ -238,7 +231,7 @@ class FairRows:
             out[part] = self._answers(cell * n_classes + np.arange(part.start, part.stop))
         return out
 
-    def _answers(self, codes: NDArray[np.int64]) -> Array:
+    def _answers(self, codes: Whole) -> Array:
         """Give the new labels for some pairs of cell and class, coded as by ``joint_codes``."""
         return self.answers(*np.divmod(codes, self.dataset.n_classes))
 

@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from r2b._constraints.families import Families
 from r2b._data import Dataset, Schema
+from r2b._data.arrays import Array, Floats
 from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.dataset import read_known_labels
 from r2b._data.groups import Layout
@@ -24,9 +25,6 @@ from r2b._labels.rows import FairRows, Response
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import LengthError, ParameterError, RowsUnavailableError
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families import Families, Request, resolve
 from r2b._constraints.parity import Parity, TargetBound, without_implied
 from r2b._data import Dataset, Groups, Schema, read
+from r2b._data.arrays import Floats
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
 from r2b._data.merge import Extent, Rows, merge
@@ -26,8 +26,6 @@ from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, S
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
-
-Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000

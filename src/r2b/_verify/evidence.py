@@ -9,10 +9,10 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families import Families
 from r2b._constraints.parity import Parity
+from r2b._data.arrays import Array, Floats
 from r2b._data.compute import parts_of
 from r2b._data.merge import joint_codes
 from r2b._data.probabilities import TOLERANCE
@@ -21,9 +21,6 @@ from r2b._labels.realised import rounding_bound
 from r2b._solve.certificate import PROVEN, Certificate, between_groups, measured
 from r2b._verify.record import WrittenRows
 from r2b.engines.source import Relabel
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Floats = NDArray[np.float64]
 
 Seen = tuple[dict[str, Any], dict[str, float], int | None]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import r2b
 from r2b._data import Dataset, Schema, Vocabulary
+from r2b._data.arrays import Array, Floats
 from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
 from r2b._files.text import as_text
@@ -27,9 +27,6 @@ from r2b.engines.batch import PIECE_ENTRIES, Batch, ahead, numbers_of, plain_typ
 from r2b.engines.files import FileSource
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.errors import InputError
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Floats = NDArray[np.float64]
 
 VERSION = 1
 _DEBIASED = "Pass the table that was debiased."

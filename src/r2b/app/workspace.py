@@ -17,12 +17,12 @@ from threading import Event, Lock, RLock
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._audit import Audit, Frontier, audit
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
 from r2b._constraints.families import Request, resolve
 from r2b._data import Dataset
+from r2b._data.arrays import Floats
 from r2b._files.arrow import pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Settings
@@ -32,7 +32,6 @@ from r2b.app.choice import PageChoice
 from r2b.engines.files import FileSource
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
 
-Floats = NDArray[np.float64]
 Kept = TypeVar("Kept")
 
 POINTS = 17  # of a frontier

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.compute import cores
 from r2b._files.arrow import pyarrow
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError, R2BError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 if TYPE_CHECKING:
     from r2b._files.formats import Format

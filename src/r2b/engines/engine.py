@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Groups, Schema, Vocabulary
+from r2b._data.arrays import Floats, Whole
 from r2b._data.groups import read_groups
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
@@ -20,10 +20,6 @@ from r2b._solve.oracle.blocks import BlockTask, Sums, added
 from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Integers = NDArray[np.int64]
-
 
 _WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")  # for class labels, or for rows that are not in blocks
 
@@ -146,7 +142,7 @@ class Recode:
     """A task for blocks whose cells have other codes."""
 
     task: BlockTask
-    codes: Integers
+    codes: Whole
 
     def __call__(self, block: Block) -> Sums:
         """Run the task on the same rows."""
@@ -158,7 +154,7 @@ class Recoded:
     """Blocks whose cells have other codes: those of the crossings of values, in their order."""
 
     blocks: Blocks
-    codes: Integers
+    codes: Whole
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
@@ -190,7 +186,7 @@ def _columns(given: Any) -> dict[str, list[Any]]:
     return {str(name): list(column) for name, column in given.items()} if isinstance(given, Mapping) else {"": list(given)}
 
 
-def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Integers, NDArray[np.float64]]:
+def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Floats]:
     total: Sums | None = None
     for number, (rows, weight, wrong) in enumerate(blocks.run(BlockCheck(n_entries, n_classes))):
         if len(wrong):
@@ -207,7 +203,7 @@ def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Integers, 
     return total[0], total[1]
 
 
-def _cells(entries: dict[str, dict[str, list[Any]]], rows: Integers, missing: str) -> tuple[Groups, Integers]:
+def _cells(entries: dict[str, dict[str, list[Any]]], rows: Whole, missing: str) -> tuple[Groups, Whole]:
     """Read the entries that have rows as cells; give these, and the cell of every entry."""
     there = np.flatnonzero(rows)
     kept = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data import Continuous, ContinuousSettings, Dataset, Membership, Schema
+from r2b._data.arrays import Array
 from r2b._data.columns import column_of
 from r2b._data.numbers import WHAT as WEIGHTS
 from r2b._data.numbers import read_weight
@@ -230,9 +231,6 @@ def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[st
                     f"The column {column!r} is named by {role[column]} and by {argument}.", remedy="Name each column once.", column=column
                 )
             role[column] = argument
-
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, eq=False)

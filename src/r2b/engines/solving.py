@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families import Request
 from r2b._constraints.families.request import is_a
 from r2b._data import Groups, Schema
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.merge import Extent, Rows
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import Task
@@ -20,8 +19,6 @@ from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle, Samples
 from r2b._solve.oracle.blocks import KernelChoice, LabelSums, Sums, added
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b.errors import ParameterError
-
-Floats = NDArray[np.float64]
 
 SAMPLE_ENTRIES = 1 << 24  # entries of the sample: 128 MB at most, and all rows where they are no more
 _SEED = 0x7217
@@ -53,7 +50,7 @@ class First:
         own = block.weight[rows] if len(block.weight) else np.ones(len(rows))
         return [sums, weight, np.array([len(block)]), block.labels[rows], block.cells[rows], own]
 
-    def _chosen(self, block: Block) -> NDArray[np.int64]:
+    def _chosen(self, block: Block) -> Whole:
         # Seeded by the rows themselves: the sample of a block does not depend on its number or on who walks it.
         seed = [_SEED, len(block), int(block.cells[:64].sum()), int(np.abs(block.labels[0]).sum() * 2**20)]
         rng = np.random.default_rng(seed)
@@ -115,7 +112,7 @@ class RemoteOracle(BlockOracle):
         return Samples(self.near, self.near)
 
 
-def _balanced(cells: NDArray[Any], weight: Floats, cell_weight: Floats) -> Floats:
+def _balanced(cells: Array, weight: Floats, cell_weight: Floats) -> Floats:
     """Scale weights so that cells have in the sample what they have in the table."""
     mass = np.bincount(cells, weight, minlength=len(cell_weight))
     weight = np.where(mass[cells] > 0, weight, 1.0)

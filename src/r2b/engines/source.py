@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset
-from r2b._data.arrays import smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
@@ -32,9 +32,6 @@ from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.tally import Counter, Tally
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class NewColumns:
@@ -48,7 +45,7 @@ class NewColumns:
     """
 
     columns: dict[str, Any]
-    rows: Integers | None = None
+    rows: Whole | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +75,9 @@ class Relabel:
     form: Form
     names: tuple[str, ...]
     random_state: int = 0
-    borders: Integers | None = None
+    borders: Whole | None = None
     decided: Array | None = None
-    draws: Integers | None = None
+    draws: Whole | None = None
 
     @cached_property
     def response(self) -> Response:
@@ -126,7 +123,7 @@ class Relabel:
         made = [self._classes(batch, codes), arrow.array(parts), arrow.array(rows + batch.first)]
         return NewColumns(dict(zip(self.names, made, strict=False)), rows)
 
-    def _rounded(self, batch: Batch, data: Dataset, draws: Integers) -> Array:
+    def _rounded(self, batch: Batch, data: Dataset, draws: Whole) -> Array:
         if self.response.unchanged and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
@@ -190,7 +187,7 @@ class Leaving:
         weight = self.relabel.decode.roles.weight
         return tuple(dict.fromkeys([*self.relabel.needed, *(() if weight is None else (weight,))]))
 
-    def __call__(self, batch: Batch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def __call__(self, batch: Batch) -> tuple[Floats, Floats]:
         """Give the weight of each cell of a batch, and of each class in it."""
         decode = self.relabel.decode
         data = decode.read(batch)
@@ -204,7 +201,7 @@ class Heaviest:
 
     decode: Decode
 
-    def __call__(self, batch: Batch) -> NDArray[np.float64]:
+    def __call__(self, batch: Batch) -> Floats:
         """Give the largest weight of each cell in a batch."""
         data, weight = self.decode.read(batch), self.decode.weight(batch)
         assert weight is not None
@@ -220,7 +217,7 @@ class Coded:
     decode: Decode
     random_state: int
 
-    def __call__(self, batch: Batch) -> tuple[int, Dataset, Integers, NDArray[np.float64] | None]:
+    def __call__(self, batch: Batch) -> tuple[int, Dataset, Whole, Floats | None]:
         """Give the number of the first row, the rows, their draws and their weights."""
         draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
         return batch.first, self.decode.read(batch), draws, self.decode.weight(batch)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._files.atomic import refuse_little_room
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
@@ -27,7 +28,6 @@ from r2b.errors import ParameterError, R2BError
 if TYPE_CHECKING:
     from r2b.engines.files import FileSource
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _ELSEWHERE = "name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)"
 _PAGE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._data import Dataset, Schema, Vocabulary
+from r2b._data.arrays import Array, Whole
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.dataset import read
 from r2b._data.merge import class_weights
@@ -25,9 +25,6 @@ from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, BorderSearch, Coded, Heaviest, Leaving, Relabel, Source, new_names
 from r2b.engines.tally import Tally, gaps_of
 from r2b.errors import DataWarning, MissingValueError, ParameterError, RowsUnavailableError
-
-Integers = NDArray[np.int64]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 _FRAME = "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are in memory."
@@ -89,7 +86,7 @@ class TableRows(LabelRows):
             )
         return MemoryRows(self._read(self.schema)[0])
 
-    def _read(self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0) -> tuple[Dataset, Integers]:
+    def _read(self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0) -> tuple[Dataset, Whole]:
         """Read the rows into memory, with the draws that their keys give."""
         roles, source = self.roles, self.source.reading_numbers(self.roles)
         if self.held is not None and not keys:
@@ -188,7 +185,7 @@ class TableRows(LabelRows):
             )
         return replace(relabel, decided=codes[order], draws=rising)
 
-    def _borders(self, relabel: Relabel) -> Integers:
+    def _borders(self, relabel: Relabel) -> Whole:
         """Find the draws at which new classes end, for "round" of class labels: one pass over the rows."""
         assert self.counts is not None
         schema = relabel.rule.schema
@@ -203,7 +200,7 @@ class TableRows(LabelRows):
             )
         counts = class_weights(self.counts, ignore_weight=True)
         whole = whole_counts(counts, relabel.response.channel(), relabel.random_state)
-        found: Integers | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
+        found: Whole | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
         while isinstance(found, Search):
             look = BorderSearch(relabel.decode, found, relabel.random_state)
             found = found.borders(self.source.run(look.needed, look))

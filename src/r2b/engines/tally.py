@@ -9,20 +9,15 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups, read
-from r2b._data.arrays import as_float, exact_sums
+from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
 from r2b._data.groups import read_groups
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, plain_type, same_values, taken
 from r2b.engines.roles import ColumnRoles
 from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_COMBINATIONS = 1 << 22
 _LARGEST_CODE = 1 << 62
@@ -46,7 +41,7 @@ class Tally:
     """
 
     columns: dict[str, Any]
-    count: Integers
+    count: Whole
     weight: Floats | None = None
 
     @property
@@ -214,7 +209,7 @@ def _weights(batch: Batch, name: str) -> Floats:
     return weight
 
 
-def _combined(encoded: Sequence[tuple[Array, list[Any]]], n_rows: int) -> tuple[Integers, Array, Array]:
+def _combined(encoded: Sequence[tuple[Array, list[Any]]], n_rows: int) -> tuple[Whole, Array, Array]:
     """Give a row of each combination of codes, the number of the combination of each row, and their rows."""
     joint, size = np.zeros(n_rows, np.int64), 1
     for codes, values in encoded:

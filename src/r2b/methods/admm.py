@@ -14,9 +14,10 @@ from r2b._constraints.families.request import one_of
 from r2b._constraints.parity import RangeBound
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b._data.compute import generator
 from r2b.methods.base import LabelMethod, at_least
-from r2b.methods.binary import Array, Floats, GroupedRows, answer, free_thresholds, grouped_labels, pinned_thresholds
+from r2b.methods.binary import GroupedRows, answer, free_thresholds, grouped_labels, pinned_thresholds
 from r2b.methods.rto import BinarySolver, Descent, box
 
 CommonMean = Literal["free", "population"]

@@ -7,19 +7,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Schema, read
+from r2b._data.arrays import Array, Floats
 from r2b._data.columns import Column, Frame, Matrix, column_of, refuse_lengths, refuse_other_index
 from r2b._data.groups import WHAT as GROUPS
 from r2b._data.groups import Groups, read_known_groups
 from r2b._data.numbers import WHAT as WEIGHTS
 from r2b._data.numbers import read_continuous, read_weight, refuse_weightless_groups
 from r2b.errors import ParameterError, RowsUnavailableError
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_ENTRIES = 1 << 18
 

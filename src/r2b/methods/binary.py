@@ -9,19 +9,15 @@ searched to a tolerance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import RangeBound
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats, Places
 from r2b._data.merge import merge
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _ULPS = 4 * np.finfo(np.float64).eps  # means in [0, 1] that differ by less are one: (m - epsilon) + epsilon must find m again
 
@@ -44,10 +40,10 @@ class GroupedRows:
         The weight of each group.
     """
 
-    order: Integers
-    groups: Integers
+    order: Places
+    groups: Places
     share: Floats
-    start: Integers
+    start: Places
     weight: Floats
 
     @classmethod
@@ -188,7 +184,7 @@ class _Curves:
 
     knots: Floats  # (L, 2n) thresholds, rising within a group
     means: Floats  # (L, 2n) means there, falling from 1 to 0
-    start: Integers
+    start: Places
     weight: Floats
     reach: float  # beyond every knot by far; stands for infinity where the mean is 1 or 0
 
@@ -221,7 +217,7 @@ class _Curves:
         most = np.where(after == end, self.reach, np.where(level, self.knots[columns, np.maximum(after - 1, begin)], between))
         return least, most
 
-    def _count(self, bounds: Floats) -> Integers:
+    def _count(self, bounds: Floats) -> Places:
         # For bounds (2, ..., R, L): how many values, from the start of all, lie above bounds[0], and how many lie at or above bounds[1].
         low = np.broadcast_to(self.start[:-1, None], bounds.shape).copy()
         high = np.broadcast_to(self.start[1:, None], bounds.shape).copy()

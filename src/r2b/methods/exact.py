@@ -7,11 +7,12 @@ import numpy as np
 from r2b._constraints.families import Request
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.oracle.reference import respond
 from r2b._solve.solvers import TOLERANCE, Status
-from r2b.methods.base import Array, Floats, LabelMethod, at_least
+from r2b.methods.base import LabelMethod, at_least
 
 
 class Exact(LabelMethod):

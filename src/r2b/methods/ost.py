@@ -23,8 +23,9 @@ import numpy as np
 
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b.methods.base import LabelMethod
-from r2b.methods.binary import Array, Floats, GroupedRows, divided_by_sums, grouped_labels
+from r2b.methods.binary import GroupedRows, divided_by_sums, grouped_labels
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 _NEWTON_STEPS = 200  # a bound for bisection alone; Newton's steps need about five

@@ -8,13 +8,10 @@ random: giving all of them one rank would send the same value to a different num
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
+from r2b._data.arrays import Array, Floats
 
 
 def spread(cells: Array, order: Array, rng: np.random.Generator) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._constraints.families.request import one_of
+from r2b._data.arrays import Array, Floats
 from r2b._data.columns import Column, Frame, Matrix, recognise
 from r2b._data.compute import generator, seed_of
 from r2b._data.groups import Groups, read_groups
@@ -20,7 +21,7 @@ from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError, ShapeError
 from r2b.methods.base import at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
-from r2b.methods.quantiles import Array, CategoryRepair, Floats, NumericRepair
+from r2b.methods.quantiles import CategoryRepair, NumericRepair
 
 WHAT = "X"
 

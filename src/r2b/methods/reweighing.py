@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from r2b._data import Dataset, read
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Floats, plain_value
 from r2b._data.merge import class_weights
-from r2b.methods.base import Floats, refuse_unfitted
+from r2b.methods.base import refuse_unfitted
 from r2b.metrics.demographic import means_of, parity_by_class_of_means
 
 

@@ -17,12 +17,13 @@ from r2b._constraints.families.request import one_of
 from r2b._constraints.parity import RangeBound
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of
 from r2b._data.compute import generator
 from r2b._data.groups import Groups, read_groups
 from r2b.errors import NotSolvedWarning, ProbabilityError
 from r2b.methods.base import LabelMethod, at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
-from r2b.methods.binary import Array, Floats, GroupedRows, answer, divided_by_sums, grouped_labels, pinned_thresholds
+from r2b.methods.binary import GroupedRows, answer, divided_by_sums, grouped_labels, pinned_thresholds
 
 ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]

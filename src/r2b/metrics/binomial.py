@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from math import lgamma, log
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
+from r2b._data.arrays import Array, Floats
 
 _HALVINGS = 60
 _MOST_TERMS = 1_000  # of the continued fraction; about 100 are needed where one parameter is small

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.arrays import Array, Floats, frozen, plain_value
 from r2b._data.basis import Basis, Choice, fit_basis
 from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import WHAT as LABELS
@@ -18,7 +18,6 @@ from r2b._data.numbers import read_continuous
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.demographic import means_of
 
-Floats = NDArray[np.float64]
 WHAT = "attribute"
 ROUNDING = 1e-9  # how far a mean of probabilities may leave [0, 1] before it is something else
 

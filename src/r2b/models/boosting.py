@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Array, Floats
 from r2b.errors import ParameterError, ShapeError, require
 from r2b.models.targets import BoosterObjective, Library, SoftTargets, cross_entropy, refuse_other_rows, soft_objective, softmax
-
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _SMALLEST_SHARE = 1e-15  # LightGBM's own floor under the share of a class, before it takes the logarithm
 _TAKEN = {

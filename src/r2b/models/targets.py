@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import in_order, parts_of
 from r2b._data.dataset import read_labels
@@ -22,8 +22,6 @@ from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
 
-Floats = NDArray[np.float64]
-Array = np.ndarray[Any, np.dtype[Any]]
 BoosterObjective = Callable[[Array, Any], tuple[Array, Array]]
 Library = Literal["lightgbm", "xgboost"]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._audit import Audit, Frontier
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
@@ -15,6 +14,7 @@ from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b._data.values import json_value
 from r2b._labels import FairLabels
@@ -26,8 +26,6 @@ from r2b.errors import ParameterError
 from r2b.metrics.intervals import effective_size
 from r2b.report.flows import flows_of
 from r2b.report.words import limits_of
-
-Floats = NDArray[np.float64]
 
 Leaving = tuple[str, Realised]
 
@@ -238,7 +236,7 @@ def _data(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _weights(weight: Floats, repeats: NDArray[Any] | None) -> dict[str, Any]:
+def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
     """Describe the weights of rows; those that were counted together weigh the same."""
     each = weight if repeats is None else weight / repeats
     effective = effective_size(weight) if repeats is None else float(weight.sum()) ** 2 / float(weight @ each)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._constraints.parity import MomentBound
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Floats, Whole, plain_value
 from r2b._data.merge import class_weights
 from r2b._labels import FairLabels
-
-Floats = NDArray[np.float64]
 
 MOST_NUMBERS = 1 << 24  # numbers in the channel of all cells, beyond which no flow is worked out: 128 MiB
 MOST_MOVES = 40  # moves listed by name for one group
@@ -81,7 +78,7 @@ def _summary(moved: Floats) -> list[tuple[Any, ...]]:
     return [([*olds, -1][i], [*news, -1][j], joined[i, j]) for i, j in np.argwhere(joined > 1e-9 * moved.sum())]
 
 
-def _most(totals: Floats) -> NDArray[np.int64]:
+def _most(totals: Floats) -> Whole:
     order = np.argsort(-totals, kind="stable")
     order = order[totals[order] > 0]
     return order if len(order) <= TOP_CLASSES else order[: TOP_CLASSES - 1]

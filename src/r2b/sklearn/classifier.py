@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from r2b._data.arrays import Array
 from r2b._data.columns import refuse_other_index, row_labels
 from r2b._data.compute import generator, seed_of
 from r2b._labels import FairLabels
@@ -32,7 +33,7 @@ from r2b.sklearn.labels import (
     weight_column,
     without_rows,
 )
-from r2b.sklearn.learners import Array, FormChoice, choose, gives_probabilities, probabilities_of, refuse_no_learner, scores_of
+from r2b.sklearn.learners import FormChoice, choose, gives_probabilities, probabilities_of, refuse_no_learner, scores_of
 from r2b.sklearn.prediction_parity import PredictionParity, measure
 
 

@@ -12,13 +12,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
 
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Array, plain_value
 from r2b._labels import FairLabels
 from r2b._labels.changes import take_rows
 from r2b._labels.labels import Form
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.labels import class_order
-from r2b.sklearn.learners import Array, FormChoice, choose, own_split, parameters_of, reads_pairs, takes_validation_rows, weight_keyword
+from r2b.sklearn.learners import FormChoice, choose, own_split, parameters_of, reads_pairs, takes_validation_rows, weight_keyword
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,12 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Array, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, debias, lives_on_a_device, refuse_unknown
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
 
 WITHOUT = ("progress",)
 """Options of ``debias`` that are no parameter of an estimator: a callback neither clones nor pickles."""

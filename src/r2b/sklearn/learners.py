@@ -12,11 +12,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from r2b._constraints.families.request import one_of
+from r2b._data.arrays import Array
 from r2b._labels.labels import Form
 from r2b._solve.oracle.reference import project
 from r2b.errors import InputError, ParameterError, ShapeError
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b.errors import ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
 from r2b.metrics.demographic import demographic_parity
 from r2b.sklearn.labels import weight_column
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.compute import compiled
 
 # Arrays when compiled, lists of Python numbers when interpreted (four times as fast as arrays there); same numbers, same results.
@@ -213,19 +213,19 @@ class Forest:
         )
         self._owner = self._state[3]
 
-    def _vector(self, array: NDArray[Any]) -> Vector:
+    def _vector(self, array: Array) -> Vector:
         # Contiguous, as the kernel is compiled once per memory layout.
         return array.tolist() if self._listed else np.ascontiguousarray(array)
 
     def add(
         self,
-        start: NDArray[np.int64],
-        classes: NDArray[np.int64],
-        masses: NDArray[np.float64],
-        owners: NDArray[np.int64],
-        sizes: NDArray[np.float64],
-        uniforms: NDArray[np.float64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        start: Whole,
+        classes: Whole,
+        masses: Floats,
+        owners: Whole,
+        sizes: Floats,
+        uniforms: Floats,
+    ) -> tuple[Whole, Whole]:
         """Add rows; return owner and class of the entries, of these rows and earlier ones, that became full.
 
         Row i is called ``owners[i]``, is full at ``sizes[i]``, and has the entries ``start[i]`` to ``start[i + 1]`` (two or more, all
@@ -237,7 +237,7 @@ class Forest:
         hits = self._kernel(*given, self.capped, self.n_classes, self._state, full)
         return np.array(full[0][:hits], np.int64), np.array(full[1][:hits], np.int64)
 
-    def undecided(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def undecided(self) -> tuple[Whole, Whole, Floats]:
         """Owner, class and mass of the entries that have not settled."""
         parent = np.asarray(self._parent)
         node = np.flatnonzero(parent >= 0)

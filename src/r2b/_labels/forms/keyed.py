@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import Column, column_of, recognise, refuse_other_index
 from r2b._data.compute import seed_of
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Words = NDArray[np.uint64]
 
 BITS = 53
@@ -76,7 +76,7 @@ def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
     return mixed
 
 
-def draws_of(words: Words, random_state: int) -> NDArray[np.int64]:
+def draws_of(words: Words, random_state: int) -> Whole:
     """Give a random number of 53 bits for each key.
 
     Examples
@@ -90,12 +90,12 @@ def draws_of(words: Words, random_state: int) -> NDArray[np.int64]:
     return _top_bits(_mixed(_mixed(words) ^ seed))
 
 
-def uniforms_of(draws: NDArray[np.int64]) -> NDArray[np.float64]:
+def uniforms_of(draws: Whole) -> Floats:
     """Give draws as numbers in [0, 1), without rounding."""
     return np.asarray(draws * 2.0**-BITS, np.float64)
 
 
-def entry_uniforms(draws: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.float64]:
+def entry_uniforms(draws: Whole, classes: Whole) -> Floats:
     """Give a number in [0, 1) for each entry: a class of a row with this draw.
 
     Examples
@@ -127,7 +127,7 @@ class SeededStream:
         self._start = _mixed(_mixed(np.array([place], np.uint64)) ^ _mixed(~seed_word(random_state)))
         self._given = 0
 
-    def random(self, n: int) -> NDArray[np.float64]:
+    def random(self, n: int) -> Floats:
         """Give the next ``n`` numbers."""
         words = _mixed(_mixed(row_numbers(self._given, n)) ^ self._start)
         self._given += n
@@ -143,7 +143,7 @@ def seed_word(random_state: int) -> Words:
     return _mixed(np.array([seed_of(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
 
 
-def _top_bits(words: Words) -> NDArray[np.int64]:
+def _top_bits(words: Words) -> Whole:
     return (words >> np.uint64(64 - BITS)).astype(np.int64)
 
 
@@ -278,7 +278,7 @@ def _hashed(texts: list[bytes]) -> Words:
     return _mixed(sums + lengths.astype(np.uint64))
 
 
-def row_draws(key: Any, seed: int, data: Dataset) -> NDArray[np.int64]:
+def row_draws(key: Any, seed: int, data: Dataset) -> Whole:
     """Give a random number of 53 bits for each row.
 
     Parameters

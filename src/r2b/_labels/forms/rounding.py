@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from r2b._data.arrays import smallest_unsigned
+from r2b._data.arrays import Array, Flags, Floats, Whole, smallest_unsigned
 from r2b._labels.forms.forest import COMPILE_FROM, Forest
 from r2b._labels.forms.keyed import BITS, SeededStream, entry_uniforms, uniforms_of
 from r2b._labels.forms.sampling import block_length, check_distributions, check_matrix, check_weight, sample_rows
@@ -28,12 +28,12 @@ NEGLIGIBLE = 1e-150
 class Uniforms(Protocol):
     """Gives numbers in [0, 1): a generator of NumPy, or a :class:`r2b._labels.forms.keyed.SeededStream`."""
 
-    def random(self, n: int, /) -> NDArray[np.float64]:
+    def random(self, n: int, /) -> Floats:
         """Give the next ``n`` numbers."""
         ...
 
 
-def round_table(targets: ArrayLike, rng: Uniforms) -> NDArray[np.int64]:
+def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
     """Round a table of counts at random so that every entry and every sum is rounded down or up and nothing changes on average.
 
     Parameters
@@ -88,7 +88,7 @@ def round_table(targets: ArrayLike, rng: Uniforms) -> NDArray[np.int64]:
     return counts[:-1]
 
 
-def _check_row_sums(table: NDArray[np.float64], raw: NDArray[np.float64]) -> None:
+def _check_row_sums(table: Floats, raw: Floats) -> None:
     sums = raw.sum(axis=1)
     off = np.abs(sums - np.rint(sums))
     # Counts of 1e9 carry errors of 1e-7 each before they are handed in.
@@ -102,7 +102,7 @@ def _check_row_sums(table: NDArray[np.float64], raw: NDArray[np.float64]) -> Non
         )
 
 
-def _complete_rows(parts: NDArray[np.float64]) -> None:
+def _complete_rows(parts: Floats) -> None:
     """Spread what each row lacks to an integer sum over its fractional entries, none of which leaves [0, 1]."""
     sums = parts.sum(axis=1)
     gap = np.rint(sums) - sums
@@ -112,12 +112,12 @@ def _complete_rows(parts: NDArray[np.float64]) -> None:
     np.clip(parts, 0, 1, out=parts)
 
 
-def _slack(sums: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _slack(sums: Floats, tolerance: Floats) -> Floats:
     """Return an extra row that makes every column sum whole, so that no path of the forest ever has to be treated apart from a cycle."""
     return np.where(np.abs(sums - np.rint(sums)) <= tolerance, 0.0, np.ceil(sums) - sums)
 
 
-def round_rows(rows: ArrayLike, draws: NDArray[np.int64], weight: ArrayLike | None = None) -> NDArray[Any]:
+def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -> Array:
     """Decide the class of every row of one group at random so that the group's class shares stay as they are.
 
     Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive probability.
@@ -191,9 +191,7 @@ class RowRounder:
         self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
         self._forest = Forest(n_classes, n_classes, capped=False, compiled=compiled)
 
-    def add(
-        self, block: NDArray[Any], numbers: NDArray[np.int64], draws: NDArray[np.int64], weight: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def add(self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None = None) -> tuple[Whole, Whole]:
         """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
         check_distributions(block, block.sum(axis=1, dtype=np.float64), int(numbers[0]) if len(numbers) else 0)
         values = np.ones(len(block)) if weight is None else weight / self.heaviest
@@ -216,7 +214,7 @@ class RowRounder:
         full = self._forest.add(start, column, chance * values[row], numbers[owners], values[owners], uniforms)
         return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate([*classes, full[1]])
 
-    def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def finish(self) -> tuple[Whole, Whole]:
         """Decide the rows that are left, fewer than there are classes; give their numbers and classes."""
         owner, column, mass = self._forest.undecided()
         last, place = np.unique(owner, return_inverse=True)
@@ -228,10 +226,7 @@ class RowRounder:
         return last, chosen @ np.arange(self.n_classes)
 
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Array = np.ndarray[Any, np.dtype[Any]]
-Found = tuple[Integers, Integers, Integers]
+Found = tuple[Whole, Whole, Whole]
 """Rows of each (pair, bin), and pair and draw of the rows in the windows."""
 
 _MOST_BINS = 12  # bits of a draw that its bin is told by, where pairs are few
@@ -240,7 +235,7 @@ _SHARED = 0.01  # draws that coincide: far more than chance makes of different k
 _DEVIATIONS = 8.0  # half the width of a window, in standard deviations of the border
 
 
-def whole_counts(counts: Array, channel: Floats, random_state: int) -> Integers:
+def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
     """Round what the rows of each (cell, class) pair should become to whole rows.
 
     Parameters
@@ -260,7 +255,7 @@ def whole_counts(counts: Array, channel: Floats, random_state: int) -> Integers:
     return np.stack([whole_cell(mine, distribution, cell, random_state) for cell, (mine, distribution) in enumerate(cells)])
 
 
-def whole_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Integers:
+def whole_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Whole:
     """Round what the rows of each class of one cell should become to whole rows; arguments as for :func:`whole_counts`, of this cell."""
     return round_table(counts[:, None] * channel, SeededStream(random_state, cell))
 
@@ -280,13 +275,13 @@ class Search:
         Bins whose draws are brought home.
     """
 
-    ends: Integers
-    rows: Integers
+    ends: Whole
+    rows: Whole
     bits: int
-    wanted: NDArray[np.bool_]
+    wanted: Flags
 
     @classmethod
-    def of(cls, counts: Integers) -> Search:
+    def of(cls, counts: Whole) -> Search:
         """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
         ends = np.cumsum(counts, axis=1)[:, :-1]
         rows = counts.sum(axis=1)
@@ -301,7 +296,7 @@ class Search:
             wanted[one, low : high + 1] = True
         return cls(ends, rows, bits, wanted)
 
-    def look(self, pairs: Array, draws: Integers) -> Found:
+    def look(self, pairs: Array, draws: Whole) -> Found:
         """Count some rows, and give the draws that are wanted."""
         bins = draws >> (BITS - self.bits)
         place = pairs.astype(np.int64) << self.bits
@@ -310,7 +305,7 @@ class Search:
         mine = np.flatnonzero(self.wanted.ravel()[place])
         return counted, pairs[mine].astype(np.int64), draws[mine]
 
-    def borders(self, found: Iterable[Found]) -> Integers | Search:
+    def borders(self, found: Iterable[Found]) -> Whole | Search:
         """Find the borders, of shape (n_pairs, n_classes - 1); or plan another pass where a window missed one."""
         counted = np.zeros(self.wanted.size, np.int64)
         pairs, draws = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -350,7 +345,7 @@ def _refuse_shared(n_shared: int, n_seen: int) -> None:
         )
 
 
-def picked(pairs: Array, draws: Integers, borders: Integers) -> Array:
+def picked(pairs: Array, draws: Whole, borders: Whole) -> Array:
     """Give the new class of rows: how many borders of their pair their draw has passed.
 
     Examples
@@ -373,7 +368,7 @@ def picked(pairs: Array, draws: Integers, borders: Integers) -> Array:
     return np.asarray((place - first).astype(smallest_unsigned(n_classes)))
 
 
-def handed_out(whole: Integers, pairs: Array, draws: Integers) -> Array:
+def handed_out(whole: Whole, pairs: Array, draws: Whole) -> Array:
     """Give rows in memory their new classes: of each pair as many as its row of whole counts says, in the order of the draws.
 
     Examples
@@ -381,7 +376,7 @@ def handed_out(whole: Integers, pairs: Array, draws: Integers) -> Array:
     >>> handed_out(np.array([[1, 2]]), np.zeros(3, int), np.array([9, 4, 7])).tolist()
     [1, 0, 1]
     """
-    found: Integers | Search = Search.of(whole)
+    found: Whole | Search = Search.of(whole)
     while isinstance(found, Search):
         found = found.borders([found.look(pairs, draws)])
     return picked(pairs, draws, found)

@@ -5,12 +5,10 @@ No function here makes its own random numbers: the same uniforms give the same l
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from r2b._data.arrays import smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
 
 #: How far a row of probabilities may be from a sum of 1 before it is refused; closer rows are rescaled. float32 rows need about 1e-6.
@@ -25,7 +23,7 @@ def block_length(n_classes: int) -> int:
     return max(1, BLOCK_ENTRIES // max(n_classes, 1))
 
 
-def check_matrix(rows: ArrayLike, name: str = "rows") -> NDArray[Any]:
+def check_matrix(rows: ArrayLike, name: str = "rows") -> Array:
     """Two-dimensional array with at least one column, not copied and not yet looked into."""
     matrix = np.asarray(rows)
     if matrix.ndim != 2:
@@ -39,7 +37,7 @@ def check_matrix(rows: ArrayLike, name: str = "rows") -> NDArray[Any]:
     return matrix
 
 
-def check_distributions(block: NDArray[Any], totals: NDArray[np.float64], first: int = 0) -> None:
+def check_distributions(block: Array, totals: Floats, first: int = 0) -> None:
     """Refuse a block of rows, the first of which is row ``first``, unless each is a distribution to ``SUM_TOLERANCE``."""
     # Written so that a NaN, for which every comparison is false, is refused as well.
     if not block.size or (block.min() >= 0 and np.abs(totals - 1).max() <= SUM_TOLERANCE):
@@ -53,7 +51,7 @@ def check_distributions(block: NDArray[Any], totals: NDArray[np.float64], first:
     )
 
 
-def check_index(index: ArrayLike, n_table: int) -> NDArray[Any]:
+def check_index(index: ArrayLike, n_table: int) -> Array:
     """One-dimensional array of integers that point into a table of ``n_table`` rows."""
     codes = np.asarray(index)
     if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "ui"):
@@ -74,7 +72,7 @@ def check_index(index: ArrayLike, n_table: int) -> NDArray[Any]:
     return codes
 
 
-def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def check_weight(weight: ArrayLike, n_rows: int) -> Floats:
     """Weights as float64: one per row, finite, none negative."""
     values = np.asarray(weight, dtype=np.float64)
     if values.shape != (n_rows,):
@@ -95,7 +93,7 @@ def check_weight(weight: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     return values
 
 
-def _check_uniforms(uniforms: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+def _check_uniforms(uniforms: ArrayLike, n_rows: int) -> Floats:
     values = np.asarray(uniforms, dtype=np.float64)
     if values.shape != (n_rows,):
         raise LengthError(
@@ -114,7 +112,7 @@ def _check_uniforms(uniforms: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     return values
 
 
-def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> NDArray[Any]:
+def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> Array:
     """Draw one class per row by inverting its cumulative distribution.
 
     Rows are rescaled to their own sum, and a class of probability zero is never drawn.
@@ -159,7 +157,7 @@ def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> NDArray[Any]:
     return codes
 
 
-def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> NDArray[Any]:
+def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Array:
     """Draw one class per row where row i has the distribution ``table[index[i]]``.
 
     The result is that of ``sample_rows(table[index], uniforms)``, without those rows: a binary search in the cumulative table.
@@ -218,10 +216,10 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> NDA
     return codes
 
 
-Expansion = tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]
+Expansion = tuple[Whole, Array, Floats]
 
 
-def _entries(block: NDArray[Any], first: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+def _entries(block: Array, first: int = 0) -> tuple[Whole, Whole, Floats]:
     """Row, class and probability of the positive entries of a block, ordered by row then class, each row rescaled to a sum of 1."""
     check_distributions(block, block.sum(axis=1, dtype=np.float64), first)
     row, column = np.nonzero(block)

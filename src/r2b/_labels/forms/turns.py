@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from r2b._data.arrays import smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.compute import parts_of
 from r2b._labels.forms.keyed import SeededStream
 from r2b._labels.forms.rounding import RowRounder
 from r2b._labels.forms.sampling import block_length
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _FIRST_ROOM = 1 << 16
 
@@ -62,7 +56,7 @@ class Turns:
         self._codes = np.zeros(_FIRST_ROOM, smallest_unsigned(n_classes))
         self._n_rows = 0
 
-    def take(self, groups: Array, draws: Integers, weight: Floats | None, first: int, of_rows: Callable[[Integers], Array]) -> None:
+    def take(self, groups: Array, draws: Whole, weight: Floats | None, first: int, of_rows: Callable[[Whole], Array]) -> None:
         """Add a batch: group, draw and weight of its rows, the number of the first, and what gives the distributions of some of them."""
         self._n_rows = first + len(groups)
         if self._n_rows > len(self._codes):
@@ -87,5 +81,5 @@ class Turns:
             self._rounders[group] = RowRounder(self.n_classes, SeededStream(self.seed, group), heaviest, compiled=self.compiled)
         return self._rounders[group]
 
-    def _write(self, numbers: Integers, classes: Integers) -> None:
+    def _write(self, numbers: Whole, classes: Whole) -> None:
         self._codes[numbers] = classes

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Whole
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format
 from r2b._files.text import Dialect
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import CHUNK, Chunk, Integers, TextStored, n_lines
+from r2b.engines.files.reading import CHUNK, Chunk, TextStored, n_lines
 from r2b.errors import EmptyError, InputError
 
 _QUOTE = ord('"')
@@ -192,7 +193,7 @@ class DelimitedStored(TextStored):
             raise self._fault(chunk, ValueError(f"it has {table.num_rows:,} records where {chunk.n_records:,} were expected"))
         return table.rename_columns([names[place] for place in places])
 
-    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Integers | None]:
+    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Whole | None]:
         alone = raw.count(b"\r") and raw.count(b"\r") - raw.count(b"\r\n") - (raw.endswith(b"\r") and not last)
         if b'"' not in raw and not alone:
             return super()._cut(raw, last, line)
@@ -205,7 +206,7 @@ class DelimitedStored(TextStored):
             ends = ends[:-1]  # a line feed may follow
         return raw[: int(ends[-1]) if len(ends) else 0], ends
 
-    def _ends_one_by_one(self, raw: bytes, last: bool, line: int) -> Integers:
+    def _ends_one_by_one(self, raw: bytes, last: bool, line: int) -> Whole:
         """Find ends of records where quotes stand in odd places."""
         lines = raw.splitlines(keepends=True)
         places = np.cumsum([len(each) for each in lines])
@@ -227,7 +228,7 @@ class DelimitedStored(TextStored):
         return found if last or not len(lines) or lines[-1].endswith((b"\r", b"\n")) else found[found < len(raw)]
 
 
-def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Integers | None:
+def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Whole | None:
     r"""Find where records end in bytes with quotes; None where a quote stands where none begins or ends a field.
 
     With ``alone``, carriage returns that no line feed follows end lines as well.

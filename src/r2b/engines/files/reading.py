@@ -17,16 +17,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Whole
 from r2b._files.arrow import first_line, pyarrow
 from r2b._files.formats import Format, opened, refuse_growth, seen_instead
 from r2b._files.text import settled_encoding
 from r2b.engines.batch import Batch
 from r2b.engines.files.listing import Part, copied
 from r2b.errors import DamagedFileError, InputError
-
-Integers = NDArray[np.int64]
 
 CHUNK = 1 << 22
 _LONGEST = 1 << 26  # bytes of one record
@@ -170,7 +168,7 @@ class Chunk:
     first: int
     line: int
     n_records: int
-    ends: Integers | None = None
+    ends: Whole | None = None
     offset: int = 0
 
     def line_of(self, record: int) -> int:
@@ -330,7 +328,7 @@ class TextStored(Stored):
             line=chunk.line,
         )
 
-    def _chunk(self, raw: bytes, ends: Integers | None, row: int, line: int, offset: int) -> Chunk:
+    def _chunk(self, raw: bytes, ends: Whole | None, row: int, line: int, offset: int) -> Chunk:
         if ends is None:
             n_records = raw.count(b"\n") + (not raw.endswith(b"\n"))
             gap = 0 if raw.startswith((b"\n", b"\r\n")) else max(raw.find(b"\n\n"), raw.find(b"\n\r\n")) + 1
@@ -345,7 +343,7 @@ class TextStored(Stored):
                 raise self._blank(line + n_lines(raw[: int(starts[place])]))
         return Chunk(raw, row, line, len(ends), ends, offset)
 
-    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Integers | None]:
+    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Whole | None]:
         """Give the whole records at the start of some bytes, and where they end where that is not at every line feed."""
         return (raw if last else raw[: raw.rfind(b"\n") + 1]), None
 

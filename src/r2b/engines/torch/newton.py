@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Flags, Floats
 from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle.reference import AnyOracle
@@ -21,7 +21,6 @@ from r2b._solve.solvers import Limits, Outcome, solve
 from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
 from r2b.engines.torch.oracle import DeviceOracle
 
-Floats = NDArray[np.float64]
 Tensor = torch.Tensor
 
 _ON_HOST = 192  # classes up to which the host solves
@@ -61,9 +60,7 @@ class DeviceNewton(Newton):
         return step
 
 
-def device_level_step(
-    blocks: Tensor, clipped: NDArray[np.bool_], gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float
-) -> Floats:
+def device_level_step(blocks: Tensor, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
     """Give the step as :func:`r2b._solve.solvers.newton.level_step` does, with Cholesky factors instead of inverses.
 
     Raises

@@ -14,15 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from r2b._data.arrays import Floats
 from r2b._data.compute import parts_of
 from r2b._solve.oracle.reference import Evaluation, Inspection, Samples
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
 from r2b.errors import MissingExtraError
 
-Floats = NDArray[np.float64]
 Tensor = torch.Tensor
 KernelChoice = Literal["auto", "triton", "torch"]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
 from r2b._data import Groups
+from r2b._data.arrays import Array, Whole
 from r2b._data.columns import argument_error
 from r2b._data.compute import parts_of
 from r2b._data.dataset import read_labels
@@ -84,7 +84,7 @@ def tensor_of(value: Any, *, what: str, device: torch.device | None = None) -> T
     return found.to(device)
 
 
-def _from_host(array: NDArray[Any], what: str) -> Tensor:
+def _from_host(array: Array, what: str) -> Tensor:
     kind = array.dtype.kind
     if kind not in "biuf":
         problem, remedy = f"is of type {array.dtype}, which no tensor can hold", "Pass numbers, such as the codes of the values."
@@ -171,7 +171,7 @@ def _columns(given: Any, device: torch.device) -> list[Tensor]:
     return list(found[0].unbind(dim=1)) if not isinstance(given, Mapping) and found[0].ndim == 2 else found
 
 
-def _crossed(columns: list[Tensor]) -> tuple[Tensor, NDArray[np.int64], list[NDArray[Any]]]:
+def _crossed(columns: list[Tensor]) -> tuple[Tensor, Whole, list[Array]]:
     """Give the crossing of each row, how often each occurs, and what the columns hold in it."""
     other = next((column.dtype for column in columns if column.dtype not in _WHOLE), None)
     if other is not None:
@@ -187,14 +187,14 @@ def _crossed(columns: list[Tensor]) -> tuple[Tensor, NDArray[np.int64], list[NDA
     return codes, counts, table
 
 
-def _like(given: Any, columns: list[NDArray[Any]]) -> Any:
+def _like(given: Any, columns: list[Array]) -> Any:
     """Put the values of each cell in the form that the attributes came in, so that they get the names they would on the host."""
     if given is None or isinstance(given, Mapping):
         return None if given is None else dict(zip(given, columns, strict=True))
     return np.column_stack(columns) if given.ndim == 2 else columns[0]
 
 
-def compact(column: Tensor) -> tuple[Tensor, NDArray[Any], NDArray[np.int64]]:
+def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     """Replace whole numbers by their rank among those that occur.
 
     Returns

@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from r2b._data.arrays import Floats, Whole
+
 Tensor = torch.Tensor
 
 _LANES = 1 << 14  # enough to fill any card several times over; each leaves one row of sums
@@ -39,7 +39,7 @@ class DeviceRows:
 
     cells: Tensor
     n_cells: int
-    counts: NDArray[np.int64]
+    counts: Whole
     weight: Tensor | None = None
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class DeviceRows:
         return torch.zeros(len(self), dtype=torch.float64, device=self.device)
 
     @cached_property
-    def ends(self) -> NDArray[np.int64]:
+    def ends(self) -> Whole:
         """Where each cell begins in the order, and where the last ends."""
         return np.concatenate([[0], np.cumsum(self.counts)])
 
@@ -143,9 +143,9 @@ class Lanes:
 
     table: Tensor
     n_cells: int
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    cells: NDArray[np.int64]
+    starts: Whole
+    stops: Whole
+    cells: Whole
 
     def __len__(self) -> int:
         return int(self.table.shape[1])
