@@ -74,9 +74,13 @@ PARTS = {
     "tests/test_sklearn_training": "slow",
     "tests/test_solvers_families": "slow",
     # Tests that take seconds for one case more, in files of the core.
+    "tests/test_doubts.py::test_the_device_warns_too": "torch",
     "tests/test_debias_corners.py::test_an_account_does_not_hold_the_answers_of_all_cells_and_classes": "slow",
+    "tests/test_design_oracle.py::test_walked_by_themselves_rows_answer_as_their_cells_do": "slow",
+    "tests/test_file_tables_telling.py::test_labels_are_those_of_other_formats": "slow",
     "tests/test_kernel_vectors.py::test_a_bound_that_only_the_border_meets_is_met_though_samples_cannot": "slow",
     "tests/test_many_classes.py::test_a_frontier_of_many_classes_is_the_same_as_single_solves": "slow",
+    "tests/test_many_classes.py::test_kernels_give_the_same_labels": "slow",
     "tests/test_many_classes.py::test_structure_and_the_general_methods_agree": "slow",
     "tests/test_methods_remover.py::test_adult_by_sex": "slow",
     "tests/test_outputs_rounding.py::test_rows_get_classes_with_their_probabilities": "slow",
@@ -85,6 +89,7 @@ PARTS = {
     "tests/test_solution.py::test_the_chance_of_a_rounded_label_is_its_probability": "slow",
     "tests/test_solvers_corners.py::test_bounds_that_are_all_but_closed_are_solved_as_closed_ones": "slow",
     "tests/test_questions.py::test_fifty_points_on_adult_are_proven_in_few_steps": "slow",
+    "tests/test_verify.py::test_what_was_written_is_verified_and_so_are_its_labels_beside_the_data": "slow",
     "tests/test_theory.py::test_p_values_are_uniform_under_chance": "slow",
 }
 FIXTURES = {"spark": "spark", "chromium": "browser"}

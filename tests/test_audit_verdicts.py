@@ -16,7 +16,7 @@ from scipy import stats
 import r2b
 from r2b._audit import audit
 from r2b._audit.resampling import critical, p_value
-from r2b.errors import LengthError, MissingValueError, ParameterError, RowLabelError
+from r2b.errors import LengthError, MissingValueError, RowLabelError
 from r2b.metrics.binomial import beta_quantile, difference_bounds, largest_difference, variance_of_means
 from r2b.metrics.chance import format_p_value
 from r2b.report import gather, to_html, to_markdown
@@ -296,10 +296,8 @@ def test_the_command_line_takes_clusters(capsys: pytest.CaptureFixture[str], tmp
     assert (json.loads(plain.out)["clusters"], json.loads(with_them.out)["clusters"]) == (None, 30)
     said = call("audit", path, "--label", "label", "--sensitive", "sex", "--clusters", "person", "--html", tmp_path / "r.html")
     assert "30 clusters" in said.out and "30 clusters" in (tmp_path / "r.html").read_text()
-    refused = call("audit", path, "--label", "label", "--sensitive", "sex", "--clusters", "person", "--stream")
-    assert refused.code == 2 and "--clusters" in refused.err
-    with pytest.raises(ParameterError, match=r"r2b\.audit"):
-        r2b.scan(str(path)).audit("label", sensitive_features="sex", clusters="person")
+    scanned = r2b.scan(str(path)).audit("label", sensitive_features="sex", clusters="person", n_permutations=19)
+    assert scanned.clusters == 30
 
 
 def test_the_level_of_a_measure_and_its_p_value_are_one() -> None:

@@ -148,17 +148,16 @@ def test_the_report_says_it():
     assert facts["doubts"] == [] and "may not be what was meant" not in to_markdown(facts)
 
 
-@pytest.mark.parametrize("stream", [[], ["--stream"]])
 @pytest.mark.parametrize("words", [("audit",), ("debias", "-o", "fair.csv"), ("frontier", "--epsilons", "0.4,0.5")])
-def test_the_command_line_says_it(capsys, tmp_path, monkeypatch, words, stream):
+def test_the_command_line_says_it(capsys, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     shell = Shell(capsys, tmp_path)
     _frame().to_csv("people.csv", index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # as python -W error does
-        done = shell(words[0], "people.csv", "--label", "y", "--sensitive", "sex", *words[1:], *stream)
+        done = shell(words[0], "people.csv", "--label", "y", "--sensitive", "sex", *words[1:])
         quiet = shell(
-            words[0], "people.csv", "--label", "y", "--sensitive", "sex", *words[1:], *stream, "-q", *(["--force"] if "-o" in words else [])
+            words[0], "people.csv", "--label", "y", "--sensitive", "sex", *words[1:], "-q", *(["--force"] if "-o" in words else [])
         )
     assert done.code == quiet.code == 0 and quiet.err == ""
     (note,) = [line for line in done.err.splitlines() if line.startswith("Note:")]
@@ -215,14 +214,13 @@ def test_small_groups_are_left_out_of_a_scan_an_estimator_and_an_audit():
     assert found.families[0].groups == ("f", "m") and found.families[0].left_out == 12 and found.left_out == pytest.approx(0.03)
 
 
-@pytest.mark.parametrize("stream", [[], ["--stream"]])
-def test_small_groups_are_left_out_on_the_command_line(capsys, tmp_path, monkeypatch, stream):
+def test_small_groups_are_left_out_on_the_command_line(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shell = Shell(capsys, tmp_path)
     y, sex = far()
     pd.DataFrame({"y": y, "sex": sex}).to_csv("people.csv", index=False)
     ask = ("--label", "y", "--sensitive", "sex", "--min-group-size", "10", "--small-groups", "exclude")
-    done = shell("debias", "people.csv", *ask, "--epsilon", "0.01", "-o", "fair.csv", *stream)
+    done = shell("debias", "people.csv", *ask, "--epsilon", "0.01", "-o", "fair.csv")
     assert done.code == 0 and "too small         sex=x; sex=z" in done.out and "3.00 % of the rows" in done.out
     assert shell("verify", "fair.csv").code == 0
 

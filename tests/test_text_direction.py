@@ -95,7 +95,7 @@ def test_a_link_that_leads_nowhere_is_not_followed_unless_forced(tmp_path: Path)
     link.symlink_to(target)
     with AtomicWriter() as writer, pytest.raises(ParameterError, match="is a link to") as refused:
         writer.write(link, b"a")
-    assert "--force" in refused.value.remedy and str(target) in refused.value.problem and not target.exists()
+    assert "force=True" in refused.value.remedy and str(target) in refused.value.problem and not target.exists()
     with AtomicWriter() as writer, pytest.raises(ParameterError, match="is a link to"):
         writer.reserve(link)
     with AtomicWriter(force=True) as writer:
