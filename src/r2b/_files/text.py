@@ -45,6 +45,8 @@ def listed_names(names: Sequence[str]) -> str:
 
 def _listed(values: Any) -> list[Any]:
     """Give a column of any library as a list of Python's own values."""
+    if hasattr(values, "dictionary_decode"):  # Arrow makes a scalar of every code otherwise
+        values = values.dictionary_decode()
     for way in ("to_pylist", "tolist", "to_list"):
         if hasattr(values, way):
             return list(getattr(values, way)())
