@@ -194,7 +194,7 @@ class DelimitedStored(TextStored):
         return table.rename_columns([names[place] for place in places])
 
     def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Whole | None]:
-        alone = raw.count(b"\r") and raw.count(b"\r") - raw.count(b"\r\n") - (raw.endswith(b"\r") and not last)
+        alone = b"\r" in raw and raw.count(b"\r") - raw.count(b"\r\n") - (raw.endswith(b"\r") and not last)
         if b'"' not in raw and not alone:
             return super()._cut(raw, last, line)
         ends = record_ends(raw, ord(self.dialect.delimiter), bool(alone))

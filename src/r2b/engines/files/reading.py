@@ -364,5 +364,4 @@ def n_lines(raw: bytes) -> int:
     >>> n_lines(b"a\nb\r\nc\rd")
     3
     """
-    returns = raw.count(b"\r")
-    return raw.count(b"\n") + (returns - raw.count(b"\r\n") if returns else 0)
+    return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
