@@ -124,9 +124,8 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
     content = json.loads(Path(path).read_text(encoding="utf-8"))
     stored = content.pop("file", None)
     if not isinstance(stored, dict):
-        raise FileFormatError(
-            f"{path} does not say how the labels were made.", remedy="Pass the file that r2b debias wrote beside its output.", path=path
-        )
+        remedy = "Pass the file that r2b debias wrote beside its output."
+        raise FileFormatError(f"{path} does not say how the labels were made.", remedy=remedy, path=path)
     try:
         record = _record_of(stored, fair)
         # What is read must be all that is there: no number that is taken for another, no name that is passed over.
@@ -134,12 +133,9 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
         _refuse_other({name: value for name, value in stored.items() if name not in ("version", "r2b")}, record.to_json())
         return fair, record
     except (LookupError, TypeError, ValueError, AttributeError) as cause:
-        raise FileFormatError(
-            f"{path} cannot be followed: {type(cause).__name__} ({cause}).",
-            remedy="Pass the file that r2b debias wrote beside its output, as it wrote it.",
-            path=path,
-            damaged=True,
-        ) from cause
+        problem = f"{path} cannot be followed: {type(cause).__name__} ({cause})."
+        remedy = "Pass the file that r2b debias wrote beside its output, as it wrote it."
+        raise FileFormatError(problem, remedy=remedy, path=path, damaged=True) from cause
 
 
 def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:

@@ -79,8 +79,7 @@ class _Iterates:
         # Return Yhat = Z. Before convergence Z may have negative entries: as in the published code, they become 0 and rows are divided
         # by their sums.
         positive = np.maximum(self.z, 0.0)
-        labels: Floats = positive / positive.sum(axis=1, keepdims=True)
-        return labels
+        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
 class R2B(LabelMethod):

@@ -11,11 +11,11 @@ import numpy as np
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Schema, read
 from r2b._data.arrays import Array, Floats
-from r2b._data.columns import Column, Frame, Matrix, column_of, refuse_lengths, refuse_other_index
+from r2b._data.columns import Column, Frame, Matrix, refuse_lengths, refuse_other_index
+from r2b._data.compute import parts_of
 from r2b._data.groups import WHAT as GROUPS
-from r2b._data.groups import Groups, read_known_groups
-from r2b._data.numbers import WHAT as WEIGHTS
-from r2b._data.numbers import read_continuous, read_weight, refuse_weightless_groups
+from r2b._data.groups import Groups
+from r2b._data.numbers import read_continuous, refuse_weightless_groups, weight_beside
 from r2b.errors import ParameterError, RowsUnavailableError
 
 _BLOCK_ENTRIES = 1 << 18
@@ -39,26 +39,19 @@ def refuse_unfitted(method: Any, attribute: str, rows: str) -> None:
 def read_numbers(column: Column, what: str) -> Floats:
     """Read a column of finite numbers, without gaps."""
     codes, vocabulary = read_continuous(column, what=what, missing="error")
-    numbers: Floats = vocabulary.values[codes]
-    return numbers
-
-
-def read_groups_like(fitted: Groups, sensitive_features: Any) -> Groups:
-    """Read the groups of other rows, which must be among those fitted."""
-    return read_known_groups(sensitive_features, fitted=fitted)
+    return np.asarray(vocabulary.values[codes])
 
 
 def read_weight_beside(sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Groups) -> Floats | None:
     """Read the weights, if any, of the rows of the argument ``what``; rows, groups and weights must be of the same rows in one order."""
-    column = None if sample_weight is None else column_of(sample_weight, what=WEIGHTS)
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
-    refuse_lengths(what, len(rows), WEIGHTS, len(rows if column is None else column))
-    refuse_other_index((what, rows.index), (GROUPS, groups.index), (WEIGHTS, None if column is None else column.index))
-    if column is None:
+    beside = (what, rows.index), (GROUPS, groups.index)
+    if sample_weight is None:
+        refuse_other_index(*beside)
         return None
-    weight: Floats = np.asarray(read_weight(column), np.float64)
+    weight, _ = weight_beside(sample_weight, len(rows), *beside)
     refuse_weightless_groups(weight, groups)
-    return weight
+    return np.asarray(weight, np.float64)
 
 
 class LabelMethod(ABC):
@@ -113,16 +106,13 @@ class LabelMethod(ABC):
         return self.transform(y, sensitive_features=sensitive_features, normalize=normalize)
 
     def _apply(self, dataset: Dataset) -> Floats:
-        n_rows, n_classes = dataset.n_rows, dataset.n_classes
-        groups = dataset.groups.codes
+        n_classes, groups = dataset.n_classes, dataset.groups.codes
         if not dataset.labels.is_soft:
             # One answer per (group, class), then a lookup.
             table = np.stack([self._respond(np.eye(n_classes), np.full(n_classes, group)) for group in range(dataset.n_groups)])
             return table[groups, dataset.labels.array]
-        out = np.empty((n_rows, n_classes))
-        size = max(1, _BLOCK_ENTRIES // n_classes)
-        for start in range(0, n_rows, size):
-            part = slice(start, start + size)
+        out = np.empty((dataset.n_rows, n_classes))
+        for part in parts_of(dataset.n_rows, max(1, _BLOCK_ENTRIES // n_classes)):
             out[part] = self._respond(dataset.labels.array[part].astype(np.float64), groups[part])
         return out
 

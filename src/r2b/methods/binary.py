@@ -60,18 +60,15 @@ class GroupedRows:
     @property
     def row_weight(self) -> Floats:
         """The weight of each row."""
-        weight: Floats = self.share * self.weight[self.groups]
-        return weight
+        return np.asarray(self.share * self.weight[self.groups])
 
     def means(self, values: Floats) -> Floats:
         """Give the group means (n_groups, L) of values (n, L) in this order."""
-        sums: Floats = np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0)
-        return sums
+        return np.asarray(np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0))
 
     def overall(self, values: Floats) -> Floats:
         """Give the mean over all rows (L,) of values (n, L) in this order."""
-        mean: Floats = self.weight @ self.means(values) / self.weight.sum()
-        return mean
+        return np.asarray(self.weight @ self.means(values) / self.weight.sum())
 
 
 def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Floats, RangeBound]:
@@ -100,8 +97,7 @@ def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
 def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
     """Divide rows by their sums, so that they are distributions; one that adds up to 0 is replaced."""
     total = rows.sum(axis=1, keepdims=True)
-    divided: Floats = np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise)
-    return divided
+    return np.asarray(np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise))
 
 
 def pinned_thresholds(rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats) -> Floats:
@@ -288,5 +284,4 @@ def _polished(rows: GroupedRows, scores: Floats, gamma: float, found: Floats, bo
     step = gamma * (rows.means(h) - wanted) / np.where(moving > 0, moving, 1.0)
     better = found + np.where((found != 0) & (moving > 0), step, 0.0)
     # A step that would cross 0 is rounding about a group that needs no price.
-    polished: Floats = np.where(np.sign(better) == np.sign(found), better, found)
-    return polished
+    return np.asarray(np.where(np.sign(better) == np.sign(found), better, found))

@@ -79,8 +79,7 @@ class _Scores:
     @cached_property
     def share(self) -> Floats:
         """The share of each group in the weight."""
-        share: Floats = self.rows.weight / self.rows.weight.sum()
-        return share
+        return np.asarray(self.rows.weight / self.rows.weight.sum())
 
     @cached_property
     def rate(self) -> Floats:

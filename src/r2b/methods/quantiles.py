@@ -94,8 +94,7 @@ class RankCdf:
         """
         # Sums of weights carry rounding, and a rank that equals a share must not slip over it.
         place = np.searchsorted(self.below[1:], u - 1e-12)
-        quantiles: Floats = self.values[np.minimum(place, len(self.values) - 1)]
-        return quantiles
+        return np.asarray(self.values[np.minimum(place, len(self.values) - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +135,7 @@ class WidthCdf:
     def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
         """Give the share up to the end of each value's bin; nothing is random here."""
         bins = np.floor((values - self.start) / self.width)
-        ranks: Floats = np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")]
-        return ranks
+        return np.asarray(np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")])
 
     def quantiles(self, u: Floats) -> Floats:
         """Invert the histogram's CDF, linear inside a bin."""
@@ -175,8 +173,7 @@ class NumericRepair:
         """Give the median over groups of their quantiles at ``u``: for two groups the average."""
         if self.grid is not None:
             return np.interp(u, np.linspace(0, 1, len(self.grid)), self.grid)
-        median: Floats = np.median(np.stack([group.quantiles(u) for group in self.groups]), axis=0)
-        return median
+        return np.asarray(np.median(np.stack([group.quantiles(u) for group in self.groups]), axis=0))
 
     def apply(self, values: Floats, codes: Array, *, amount: float, seed: list[int]) -> Floats:
         """Move values towards the shared distribution."""
@@ -186,8 +183,7 @@ class NumericRepair:
         for code, group in enumerate(self.groups):
             rows = np.flatnonzero(codes == code)
             moved[rows] = self.shared(group.ranks(values[rows], np.random.default_rng([*seed, code])))
-        repaired: Floats = moved if amount == 1 else (1 - amount) * values + amount * moved
-        return repaired
+        return np.asarray(moved if amount == 1 else (1 - amount) * values + amount * moved)
 
 
 @dataclass(frozen=True, eq=False)

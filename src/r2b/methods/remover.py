@@ -16,11 +16,11 @@ from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import Column, Frame, Matrix, recognise
 from r2b._data.compute import generator, seed_of
-from r2b._data.groups import Groups, read_groups
+from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError, ShapeError
-from r2b.methods.base import at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
+from r2b.methods.base import at_least, read_numbers, read_weight_beside, refuse_unfitted
 from r2b.methods.quantiles import CategoryRepair, NumericRepair
 
 WHAT = "X"
@@ -37,6 +37,7 @@ class _Feature:
     vocabulary: Vocabulary | None
 
 
+@dataclass(eq=False)
 class DPRemover:
     """Make every feature, taken alone, equally distributed in all groups.
 
@@ -89,20 +90,10 @@ class DPRemover:
     array([[7.]])
     """
 
-    def __init__(
-        self,
-        amount: float = 1.0,
-        bins: Bins = "equal_mass",
-        n_bins: int | None = 100,
-        random_state: int | np.random.Generator | None = 0,
-    ) -> None:
-        self.amount = amount
-        self.bins = bins
-        self.n_bins = n_bins
-        self.random_state = random_state
-
-    def __repr__(self) -> str:
-        return f"DPRemover(amount={self.amount!r}, bins={self.bins!r}, n_bins={self.n_bins!r}, random_state={self.random_state!r})"
+    amount: float = 1.0
+    bins: Bins = "equal_mass"
+    n_bins: int | None = 100
+    random_state: int | np.random.Generator | None = 0
 
     def fit(self, X: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
         """Learn the distribution of every column in every group.
@@ -155,7 +146,7 @@ class DPRemover:
         """
         refuse_unfitted(self, "_fitted", "features")
         self._check_parameters()
-        table, groups = _table(X), read_groups_like(self._groups, sensitive_features)
+        table, groups = _table(X), read_known_groups(sensitive_features, fitted=self._groups)
         read_weight_beside(None, WHAT, table, groups)
         places = _places(table, self.feature_names_)
         seed = seed_of(self.random_state)  # a number seeds every call alike; a Generator moves on, and None asks the system
@@ -165,9 +156,8 @@ class DPRemover:
 
     def fit_transform(self, X: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Any:
         """Fit and move the same rows."""
-        return self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight).transform(
-            X, sensitive_features=sensitive_features
-        )
+        self.fit(X, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self.transform(X, sensitive_features=sensitive_features)
 
     def _check_parameters(self) -> None:
         generator(self.random_state)
@@ -202,11 +192,8 @@ class DPRemover:
 def _table(X: Any) -> Frame | Matrix:
     found = recognise(X, what=WHAT)
     if isinstance(found, Column):
-        raise ShapeError(
-            f"The argument {WHAT} is a single column.",
-            remedy="Pass a frame, a dictionary of columns, or an array of rows by columns.",
-            argument=WHAT,
-        )
+        remedy = "Pass a frame, a dictionary of columns, or an array of rows by columns."
+        raise ShapeError(f"The argument {WHAT} is a single column.", remedy=remedy, argument=WHAT)
     return found
 
 
@@ -242,11 +229,8 @@ def _holds_numbers(column: Column, what: str) -> bool:
         values = series.to_numpy() if series.dtype == nw.Object else np.empty(0)
         numeric, times = series.dtype.is_numeric(), series.dtype.is_temporal()
     if times:
-        raise InputError(
-            f"The values of {what} are times, which are neither numbers nor categories.",
-            remedy="Turn them into numbers, such as days since a date, or drop the column.",
-            column=what,
-        )
+        remedy = "Turn them into numbers, such as days since a date, or drop the column."
+        raise InputError(f"The values of {what} are times, which are neither numbers nor categories.", remedy=remedy, column=what)
     families = {family_of(type(value)) for value in values.tolist() if not is_missing(value)} if values.dtype.kind == "O" else set()
     return numeric or (bool(families) and families <= {"int", "float"})
 

@@ -137,5 +137,4 @@ def _cells(dataset: Dataset) -> Floats:
     if not dataset.labels.is_soft:
         return class_weights(dataset)
     means, weights = means_of(dataset)
-    cells: Floats = means * weights[:, None]
-    return cells
+    return np.asarray(means * weights[:, None])

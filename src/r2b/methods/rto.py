@@ -20,9 +20,9 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of
 from r2b._data.compute import generator
-from r2b._data.groups import Groups, read_groups
+from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b.errors import NotSolvedWarning, ProbabilityError
-from r2b.methods.base import LabelMethod, at_least, read_groups_like, read_numbers, read_weight_beside, refuse_unfitted
+from r2b.methods.base import LabelMethod, at_least, read_numbers, read_weight_beside, refuse_unfitted
 from r2b.methods.binary import GroupedRows, answer, divided_by_sums, grouped_labels, pinned_thresholds
 
 ScoreRange = Literal["unit", "signed"]
@@ -216,7 +216,7 @@ class RTO:
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:
         """Give the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
         refuse_unfitted(self, "thresholds_", "scores")
-        groups = read_groups_like(self._groups, sensitive_features)
+        groups = read_known_groups(sensitive_features, fitted=self._groups)
         return answer(self._read(scores, groups)[0], self.thresholds_[groups.codes], self.gamma)
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> Floats:

@@ -295,9 +295,8 @@ def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, th
     except (TypeError, ValueError):
         first = np.empty(0)  # refused below, like any start of another shape
     if first.shape != (len(targets.classes),) or not np.isfinite(first).all():
-        raise ParameterError(
-            f"start is {start!r}.", remedy=f"Pass one finite margin for each of the {len(targets.classes)} classes.", start=start
-        )
+        remedy = f"Pass one finite margin for each of the {len(targets.classes)} classes."
+        raise ParameterError(f"start is {start!r}.", remedy=remedy, start=start)
     return soft_objective(targets, library, first, threads)
 
 
@@ -308,18 +307,14 @@ def _read(
     refuse_other_rows(X, targets)
     if validation is None:
         if patience is not None:
-            raise ParameterError(
-                f"early_stopping_rounds is {patience}, but there is nothing to watch.",
-                remedy="Pass validation=(X, labels) of rows that are not trained on.",
-                early_stopping_rounds=patience,
-            )
+            problem = f"early_stopping_rounds is {patience}, but there is nothing to watch."
+            remedy = "Pass validation=(X, labels) of rows that are not trained on."
+            raise ParameterError(problem, remedy=remedy, early_stopping_rounds=patience)
         return targets, None
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-        raise ParameterError(
-            f"validation is of type {type(validation).__name__} and not two things.",
-            remedy="Pass validation=(X, labels); weights come with the labels that debias returns.",
-            validation=type(validation).__name__,
-        )
+        problem = f"validation is of type {type(validation).__name__} and not two things."
+        remedy = "Pass validation=(X, labels); weights come with the labels that debias returns."
+        raise ParameterError(problem, remedy=remedy, validation=type(validation).__name__)
     other, watched = validation[0], SoftTargets.of(validation[1], like=targets)
     refuse_other_rows(other, watched)
     return targets, (other, watched)

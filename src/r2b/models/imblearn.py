@@ -123,10 +123,9 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
             The data cannot be used as they are.
         """
         if sensitive_features is None:
-            raise ParameterError(
-                "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y.",
-                remedy="Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit.",
-            )
+            problem = "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y."
+            remedy = "Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit."
+            raise ParameterError(problem, remedy=remedy)
         column = y.iloc[:, 0] if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else y
         column = checked_labels(column, type(self).__name__)
         fair = solve(self, column, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)

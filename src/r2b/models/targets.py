@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from r2b._data.arrays import Array, Floats
-from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import in_order, parts_of
 from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
-from r2b._data.numbers import read_weight
+from r2b._data.numbers import weight_beside
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
@@ -90,16 +90,12 @@ class SoftTargets:
     @classmethod
     def _of_fair(cls, fair: FairLabels, sample_weight: Any) -> SoftTargets:
         if sample_weight is not None:
-            raise ParameterError(
-                "sample_weight was given beside fair labels, which have their own.",
-                remedy="Pass it to debias, so that parity holds under the weights that the learner sees.",
-            )
+            remedy = "Pass it to debias, so that parity holds under the weights that the learner sees."
+            raise ParameterError("sample_weight was given beside fair labels, which have their own.", remedy=remedy)
         data = fair.dataset
         if data is None:
-            raise RowsUnavailableError(
-                "These fair labels were loaded from a file, which holds no rows.",
-                remedy="Pass the matrix that their transform(y, sensitive_features=...) gives.",
-            )
+            remedy = "Pass the matrix that their transform(y, sensitive_features=...) gives."
+            raise RowsUnavailableError("These fair labels were loaded from a file, which holds no rows.", remedy=remedy)
         classes = replace(fair.schema.classes, index=data.index)
         if data.labels.is_soft:
             # In the precision that the probabilities came in: half the memory for float32.
@@ -111,10 +107,7 @@ class SoftTargets:
         read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
         weight, index = None, read.vocabulary.index
         if sample_weight is not None:
-            column = column_of(sample_weight, what="sample_weight")
-            refuse_lengths("y", read.n_rows, "sample_weight", len(column))
-            index = refuse_other_index(("y", index), ("sample_weight", column.index))
-            weight = read_weight(column)
+            weight, index = weight_beside(sample_weight, read.n_rows, ("y", index))
             if not weight.any():
                 raise WeightError("All weights are zero.", remedy="Give at least one row a positive weight.")
         if like is None:
@@ -154,8 +147,7 @@ class SoftTargets:
         """Give the weighted mean label: the share of each class."""
         if self.codes is not None:
             share = np.bincount(self.codes, self.weight, minlength=len(self.table))
-            total: Floats = share @ self.table / share.sum()
-            return total
+            return np.asarray(share @ self.table / share.sum())
         sums = np.zeros(self.table.shape[1])
         for part in self.parts():
             weight = self.weights(part)
@@ -166,12 +158,9 @@ class SoftTargets:
 def _refuse_other_classes(targets: SoftTargets, trained: SoftTargets) -> None:
     if np.array_equal(targets.classes, trained.classes):
         return
-    raise ShapeError(
-        f"The {len(targets.classes)} classes {_few(targets)} are not the {len(trained.classes)} trained on, {_few(trained)}.",
-        remedy="Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows.",
-        classes=targets.classes.tolist(),
-        trained=trained.classes.tolist(),
-    )
+    problem = f"The {len(targets.classes)} classes {_few(targets)} are not the {len(trained.classes)} trained on, {_few(trained)}."
+    remedy = "Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows."
+    raise ShapeError(problem, remedy=remedy, classes=targets.classes.tolist(), trained=trained.classes.tolist())
 
 
 def _few(targets: SoftTargets) -> str:

@@ -107,11 +107,8 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     if weight is None:
         return loss.mean()
     if weight.shape != loss.shape:  # a column of weights would multiply every loss by every weight
-        raise ShapeError(
-            f"The weights have shape {tuple(weight.shape)}, the losses {tuple(loss.shape)}.",
-            remedy="Pass one weight per row, in one dimension.",
-            shape=tuple(weight.shape),
-        )
+        problem = f"The weights have shape {tuple(weight.shape)}, the losses {tuple(loss.shape)}."
+        raise ShapeError(problem, remedy="Pass one weight per row, in one dimension.", shape=tuple(weight.shape))
     total = weight.sum()
     return (loss * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
 
@@ -127,11 +124,8 @@ def _tensor_of(X: Any) -> Any:
         frame = frame.with_columns(nw.selectors.boolean().cast(nw.Float32))
     array = frame.to_numpy() if isinstance(frame, (nw.DataFrame, nw.Series)) else np.asarray(X)
     if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"X has the dtype {array.dtype}, which no tensor can hold.",
-            remedy="Encode its columns as numbers first.",
-            dtype=array.dtype,
-        )
+        remedy = "Encode its columns as numbers first."
+        raise InputError(f"X has the dtype {array.dtype}, which no tensor can hold.", remedy=remedy, dtype=array.dtype)
     wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8
     return _shared(array.astype(np.float32 if wide else array.dtype.newbyteorder("="), copy=False))
 

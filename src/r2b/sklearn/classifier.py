@@ -158,11 +158,9 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """
         refuse_no_learner(self.estimator)
         if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 3):
-            raise ParameterError(
-                f"validation is of type {type(validation).__name__} and not three things.",
-                remedy="Pass validation=(X, y, sensitive_features); y may be None.",
-                validation=type(validation).__name__,
-            )
+            problem = f"validation is of type {type(validation).__name__} and not three things."
+            remedy = "Pass validation=(X, y, sensitive_features); y may be None."
+            raise ParameterError(problem, remedy=remedy, validation=type(validation).__name__)
         y = checked_labels(y)
         note_features(self, X)
         labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
@@ -219,11 +217,9 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         handed = {"y": y, **groups, "sample_weight": sample_weight}
         check_same_rows(X, n_rows_of(y), refuse_other_index(*((name, row_labels(rows)) for name, rows in handed.items())))
         if not first and labels is not None:
-            raise ParameterError(
-                "The argument labels came with a later batch, but the prices were fixed by the first.",
-                remedy="Pass labels with the first batch only, or start again from a clone.",
-                n_batches=self.n_batches_,
-            )
+            problem = "The argument labels came with a later batch, but the prices were fixed by the first."
+            remedy = "Pass labels with the first batch only, or start again from a clone."
+            raise ParameterError(problem, remedy=remedy, n_batches=self.n_batches_)
         note_features(self, X, first=first)
         if first:
             solved = solve(self, y, sample_weight=sample_weight, **groups) if labels is None else getattr(labels, "labels_", labels)

@@ -187,29 +187,22 @@ def _fit_soft_classifier(learner: Any, X: Any, rows: TrainingRows) -> Any:
     except (ValueError, TypeError) as error:
         if isinstance(error, ParameterError):
             raise
-        raise ParameterError(
-            f"{name} was given a matrix of probabilities as its target and refused it ({error}).",
-            remedy="Use form='auto', or the regressor of the same family, such as KNeighborsRegressor for KNeighborsClassifier.",
-            estimator=name,
-            form="soft",
-        ) from error
+        problem = f"{name} was given a matrix of probabilities as its target and refused it ({error})."
+        remedy = "Use form='auto', or the regressor of the same family, such as KNeighborsRegressor for KNeighborsClassifier."
+        raise ParameterError(problem, remedy=remedy, estimator=name, form="soft") from error
 
 
 def _refuse_one_class(rows: TrainingRows) -> None:
     if rows.target.ndim == 1 and (rows.target == rows.target[0]).all():
         only = plain_value(rows.target[0])
-        raise InputError(
-            f"All rows that are left for training are of the one class {only!r}, so that there is nothing to learn.",
-            remedy="Pass more rows, another random_state or a larger epsilon; rows of weight 0 do not count.",
-            value=only,
-        )
+        problem = f"All rows that are left for training are of the one class {only!r}, so that there is nothing to learn."
+        remedy = "Pass more rows, another random_state or a larger epsilon; rows of weight 0 do not count."
+        raise InputError(problem, remedy=remedy, value=only)
 
 
 def _refuse_pairwise(learner: Any, rows: TrainingRows) -> None:
     if rows.index is not None and reads_pairs(learner):
         way = "Leave out rows of weight 0" if is_regressor(learner) else "Use form='round' or 'sample' without weights of zero"
-        raise ParameterError(
-            f"X is a table of pairs of rows to {type(learner).__name__}, and rows of it cannot be repeated or left out.",
-            remedy=f"{way}, or let the learner compute the kernel from features.",
-            estimator=type(learner).__name__,
-        )
+        problem = f"X is a table of pairs of rows to {type(learner).__name__}, and rows of it cannot be repeated or left out."
+        remedy = f"{way}, or let the learner compute the kernel from features."
+        raise ParameterError(problem, remedy=remedy, estimator=type(learner).__name__)

@@ -79,9 +79,8 @@ def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
     ['a', 'b']
     """
     if y is None:
-        raise InputError(
-            f"{name} requires y to be passed, but the target y is None.", remedy="Pass classes or probabilities.", argument="y"
-        )
+        remedy = "Pass classes or probabilities."
+        raise InputError(f"{name} requires y to be passed, but the target y is None.", remedy=remedy, argument="y")
     y = nw.to_native(y, pass_through=True)
     if isinstance(y, dict):
         return y
@@ -89,9 +88,8 @@ def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
         raise ShapeError("The argument y is a sparse matrix.", remedy="Pass a dense one, for example with .toarray().", argument="y")
     array = np.asarray(y)
     if array.dtype.kind == "c":
-        raise InputError(
-            "Complex data not supported: the values of y are complex.", remedy="Pass real numbers or class names.", argument="y"
-        )
+        remedy = "Pass real numbers or class names."
+        raise InputError("Complex data not supported: the values of y are complex.", remedy=remedy, argument="y")
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
         return column_or_1d(array, warn=True)
     if array.ndim == 1 and array.dtype.kind == "f" and np.isinf(array).any():
@@ -117,12 +115,9 @@ def refuse_decimals(y: Any) -> None:
     broken = np.flatnonzero(np.isfinite(array) & (array != np.round(array)))
     if len(broken):
         row, value = int(broken[0]), float(array[broken[0]])
-        raise InputError(
-            f"Unknown label type: in y, row {row} is {value!r}, and a decimal number is no class.",
-            remedy="Pass classes, or the probabilities of all of them: of two, np.column_stack([1 - y, y]).",
-            row=row,
-            value=value,
-        )
+        problem = f"Unknown label type: in y, row {row} is {value!r}, and a decimal number is no class."
+        remedy = "Pass classes, or the probabilities of all of them: of two, np.column_stack([1 - y, y])."
+        raise InputError(problem, remedy=remedy, row=row, value=value)
 
 
 def n_rows_of(y: Any) -> int:
@@ -182,19 +177,14 @@ def refuse_unpriced(solved: Any, classes: Any) -> None:
     ParameterError, UnseenError
     """
     if not isinstance(solved, FairLabels):
-        raise ParameterError(
-            f"The argument labels is of type {type(solved).__name__} and holds no prices.",
-            remedy="Pass a fitted LabelDebiaser, or what r2b.debias returned.",
-            labels=type(solved).__name__,
-        )
+        problem = f"The argument labels is of type {type(solved).__name__} and holds no prices."
+        raise ParameterError(problem, remedy="Pass a fitted LabelDebiaser, or what r2b.debias returned.", labels=type(solved).__name__)
     wanted = np.asarray(solved.classes if classes is None else classes)
     unknown = wanted[~np.isin(wanted, solved.classes)]
     if len(unknown):
-        raise UnseenError(
-            f"The class {plain_value(unknown[0])!r} has no prices: it does not occur in the rows that they were found on.",
-            remedy="Find the prices on all labels first and pass labels=LabelDebiaser(...).fit(all_y, sensitive_features=all_s).",
-            value=plain_value(unknown[0]),
-        )
+        problem = f"The class {plain_value(unknown[0])!r} has no prices: it does not occur in the rows that they were found on."
+        remedy = "Find the prices on all labels first and pass labels=LabelDebiaser(...).fit(all_y, sensitive_features=all_s)."
+        raise UnseenError(problem, remedy=remedy, value=plain_value(unknown[0]))
 
 
 def publish(estimator: Any, labels: FairLabels, order: Array | slice = slice(None)) -> None:

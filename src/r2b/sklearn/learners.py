@@ -259,9 +259,6 @@ def scores_of(learner: Any, X: Any, classes: Array) -> Array:
     known = np.asarray(learner.classes_)
     if known.tolist() != classes.tolist():
         lost = next(value for value in classes.tolist() if value not in known.tolist())
-        raise InputError(
-            f"{type(learner).__name__} has no score for the class {lost!r}, which debiasing left without any row.",
-            remedy="Use predict, or predict_proba, which gives the class the probability 0.",
-            value=lost,
-        )
+        problem = f"{type(learner).__name__} has no score for the class {lost!r}, which debiasing left without any row."
+        raise InputError(problem, remedy="Use predict, or predict_proba, which gives the class the probability 0.", value=lost)
     return np.asarray(learner.decision_function(X))

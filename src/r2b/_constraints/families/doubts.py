@@ -88,17 +88,14 @@ class Settled(Protocol):
     @property
     def groups(self) -> Groups:
         """The cells, with the rows of each."""
-        ...
 
     @property
     def families(self) -> Families:
         """What is asked of them."""
-        ...
 
     @property
     def schema(self) -> Schema:
         """The classes."""
-        ...
 
 
 def warn_of_doubts(*tables: Settled) -> None:

@@ -150,14 +150,9 @@ def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
     rows = [(cells.first_row(int(cell)), int(cell)) for cell in here]
     (row, cell), count = min(rows), cells.rows_of(unseen)
     name = str(cells.names[cell])
-    raise UnseenError(
-        f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was.",
-        remedy=f"Drop such rows ({count} in all), or fit again on data that has this group.",
-        column=WHAT,
-        row=row,
-        value=name,
-        count=count,
-    )
+    problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was."
+    remedy = f"Drop such rows ({count} in all), or fit again on data that has this group."
+    raise UnseenError(problem, remedy=remedy, column=WHAT, row=row, value=name, count=count)
 
 
 @dataclass(frozen=True, eq=False)

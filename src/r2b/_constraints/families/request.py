@@ -80,26 +80,17 @@ class Request:
 
     def __post_init__(self) -> None:
         if not (is_a(Integral, self.min_group_size) and self.min_group_size >= 0):
-            raise ParameterError(
-                f"min_group_size is {self.min_group_size!r}.",
-                remedy="Pass the fewest rows a group may have, such as 30; 0 accepts all.",
-                min_group_size=self.min_group_size,
-            )
+            remedy = "Pass the fewest rows a group may have, such as 30; 0 accepts all."
+            raise ParameterError(f"min_group_size is {self.min_group_size!r}.", remedy=remedy, min_group_size=self.min_group_size)
         for name, choice in CHOICES.items():
             one_of(name, getattr(self, name), get_args(choice))
         if self.small_groups == "exclude" and not self.min_group_size:
-            raise ParameterError(
-                "small_groups is 'exclude', but min_group_size is 0, so that no group is small.",
-                remedy="Pass the fewest rows of a group that counts, such as min_group_size=10.",
-                small_groups=self.small_groups,
-                min_group_size=self.min_group_size,
-            )
+            problem = "small_groups is 'exclude', but min_group_size is 0, so that no group is small."
+            remedy = "Pass the fewest rows of a group that counts, such as min_group_size=10."
+            raise ParameterError(problem, remedy=remedy, small_groups=self.small_groups, min_group_size=self.min_group_size)
         if self.target is not None and self.bound != "target":
-            raise ParameterError(
-                f"A target is given, but the bound is {self.bound!r}.",
-                remedy="Pass bound='target' as well, or leave the target out.",
-                bound=self.bound,
-            )
+            remedy = "Pass bound='target' as well, or leave the target out."
+            raise ParameterError(f"A target is given, but the bound is {self.bound!r}.", remedy=remedy, bound=self.bound)
 
 
 def is_a(kind: type, value: object) -> bool:
@@ -147,34 +138,25 @@ def _families_of(request: Request, groups: Groups) -> list[Family]:
     alone = [Family(name) for name in sensitive if kinds[name] != "categorical"]
     if isinstance(request.families, str):
         if request.families not in get_args(FamilyChoice):
-            raise ParameterError(
-                f"families is {request.families!r}.",
-                remedy=f"Pass one of {', '.join(map(repr, get_args(FamilyChoice)))}, or a list of columns: [{request.families!r}].",
-                families=request.families,
-            )
+            remedy = f"Pass one of {', '.join(map(repr, get_args(FamilyChoice)))}, or a list of columns: [{request.families!r}]."
+            raise ParameterError(f"families is {request.families!r}.", remedy=remedy, families=request.families)
         crossed = [Family(tuple(categorical))] if categorical else []
         if request.families == "crossed":
             return crossed + alone
         marginal = [Family(name) for name in sensitive]
         return marginal + (crossed if request.families == "both" and len(categorical) > 1 else [])
     if not isinstance(request.families, Sequence) or not request.families:
-        raise ParameterError(
-            f"families is {request.families!r}.",
-            remedy="Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']].",
-            families=request.families,
-        )
+        remedy = "Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']]."
+        raise ParameterError(f"families is {request.families!r}.", remedy=remedy, families=request.families)
     families = [_family(each, sensitive) for each in request.families]
     for family in families:
         _check_columns(family, sensitive, kinds)
         if family.bound is not None:
             one_of("bound", family.bound, get_args(BoundName))
         if family.target is not None and (family.bound or request.bound) != "target":
-            raise ParameterError(
-                f"The family {family.names} has a target, but its bound is {family.bound or request.bound!r}.",
-                remedy="Give it bound='target' as well, or leave the target out.",
-                family=family.names,
-                bound=family.bound or request.bound,
-            )
+            problem = f"The family {family.names} has a target, but its bound is {family.bound or request.bound!r}."
+            remedy = "Give it bound='target' as well, or leave the target out."
+            raise ParameterError(problem, remedy=remedy, family=family.names, bound=family.bound or request.bound)
     return families
 
 
@@ -185,11 +167,8 @@ def _family(each: Any, sensitive: tuple[str, ...]) -> Family:
     # Names of columns are text; a frame may have had them as numbers.
     right = isinstance(names, Sequence) and all(isinstance(name, (str, int, np.integer)) and not isinstance(name, bool) for name in names)
     if not right:
-        raise ParameterError(
-            f"A family is {each!r}, which names no columns.",
-            remedy=_among(sensitive, f", such as [{sensitive[0]!r}], or pass a Family"),
-            family=each,
-        )
+        remedy = _among(sensitive, f", such as [{sensitive[0]!r}], or pass a Family")
+        raise ParameterError(f"A family is {each!r}, which names no columns.", remedy=remedy, family=each)
     return Family(tuple(str(name) for name in names))
 
 
@@ -209,12 +188,9 @@ def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, 
         raise ParameterError(f"The family {names} names a column twice.", remedy="Name each column once.", family=names)
     uncrossable = [name for name in names if kinds[name] != "categorical"]
     if uncrossable and len(names) > 1:
-        raise ParameterError(
-            f"The family {names} crosses {uncrossable[0]!r}, which is {kinds[uncrossable[0]]} and has no groups of its own.",
-            remedy=f"Give {uncrossable[0]!r} a family of its own: families=[..., {uncrossable[0]!r}].",
-            family=names,
-            column=uncrossable[0],
-        )
+        problem = f"The family {names} crosses {uncrossable[0]!r}, which is {kinds[uncrossable[0]]} and has no groups of its own."
+        remedy = f"Give {uncrossable[0]!r} a family of its own: families=[..., {uncrossable[0]!r}]."
+        raise ParameterError(problem, remedy=remedy, family=names, column=uncrossable[0])
 
 
 LARGEST: dict[BoundName, float] = {"range": 1.0, "to_overall": 1.0, "ratio": 1.0, "target": 2.0}
@@ -245,11 +221,8 @@ def bound_of(family: Family, n_classes: int, names: Sequence[object], population
     if family.bound != "target":
         return BANDS[family.bound](epsilon)
     if family.target is None:
-        raise ParameterError(
-            f"The bound of the family {name!r} is 'target', but no target is given.",
-            remedy="Pass target='population', or one share per class that add up to 1.",
-            family=name,
-        )
+        remedy = "Pass target='population', or one share per class that add up to 1."
+        raise ParameterError(f"The bound of the family {name!r} is 'target', but no target is given.", remedy=remedy, family=name)
     return TargetBound(epsilon, _target(family.target, population(), names))
 
 
@@ -264,12 +237,9 @@ def moment_bound_of(family: Family, n_classes: int, names: Sequence[object]) -> 
     (name,) = family.names
     assert family.epsilon is not None
     if family.bound in ("ratio", "target"):
-        raise ParameterError(
-            f"The bound {family.bound!r} compares groups, and {name!r} is continuous and has none.",
-            remedy=f"Give it a family of its own with another bound: Family({name!r}, bound='range').",
-            family=name,
-            bound=family.bound,
-        )
+        problem = f"The bound {family.bound!r} compares groups, and {name!r} is continuous and has none."
+        remedy = f"Give it a family of its own with another bound: Family({name!r}, bound='range')."
+        raise ParameterError(problem, remedy=remedy, family=name, bound=family.bound)
     return MomentBound(epsilon_per_class(family.epsilon, n_classes, names, largest=1.0), np.zeros(n_classes))
 
 
@@ -281,12 +251,9 @@ def _refuse_empty(epsilon: Floats, population: Floats, names: Sequence[object], 
     empty = np.flatnonzero((population <= 0) & (epsilon < 1))
     if len(empty):
         label = _class_name(names, empty)
-        raise ParameterError(
-            f"The class {label!r} is empty in the family {name!r}, so it has no ratio between groups.",
-            remedy="Leave the class out of the labels, or free it with an epsilon of 1 for this class.",
-            class_name=label,
-            family=name,
-        )
+        problem = f"The class {label!r} is empty in the family {name!r}, so it has no ratio between groups."
+        remedy = "Leave the class out of the labels, or free it with an epsilon of 1 for this class."
+        raise ParameterError(problem, remedy=remedy, class_name=label, family=name)
 
 
 def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floats:
@@ -299,19 +266,13 @@ def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floa
     wrong = np.flatnonzero(~((target >= 0) & (target <= 1)))
     if len(wrong):
         label = _class_name(names, wrong)
-        raise ParameterError(
-            f"The target of class {label!r} is {target[wrong[0]]}, which is not a share.",
-            remedy="Pass numbers between 0 and 1 that add up to 1.",
-            class_name=label,
-            value=float(target[wrong[0]]),
-        )
+        problem = f"The target of class {label!r} is {target[wrong[0]]}, which is not a share."
+        remedy = "Pass numbers between 0 and 1 that add up to 1."
+        raise ParameterError(problem, remedy=remedy, class_name=label, value=float(target[wrong[0]]))
     total = float(target.sum())
     if abs(total - 1.0) > _SUM_ROUNDING:
-        raise ParameterError(
-            f"The target adds up to {total:.10g}, not to 1, so no labels can meet it.",
-            remedy="Divide it by its sum.",
-            total=total,
-        )
+        remedy = "Divide it by its sum."
+        raise ParameterError(f"The target adds up to {total:.10g}, not to 1, so no labels can meet it.", remedy=remedy, total=total)
     return target / total
 
 
@@ -336,8 +297,5 @@ def refuse_contradiction(bounds: list[tuple[str, TargetBound]], names: Sequence[
             families=[name for name, _ in bounds],
         )
     if low.sum() > 1 + _SUM_ROUNDING or high.sum() < 1 - _SUM_ROUNDING:
-        raise ParameterError(
-            f"The targets of {' and '.join(repr(name) for name, _ in bounds)} leave no shares that add up to 1.",
-            remedy="Give all families one target, or a larger epsilon.",
-            families=[name for name, _ in bounds],
-        )
+        problem = f"The targets of {' and '.join(repr(name) for name, _ in bounds)} leave no shares that add up to 1."
+        raise ParameterError(problem, remedy="Give all families one target, or a larger epsilon.", families=[name for name, _ in bounds])

@@ -131,11 +131,8 @@ class _Builder:
         if fewest == 2 and len(counted) < fewest:
             return None
         if not counted:
-            raise InputError(
-                f"Every row of the family {name!r} is left out because its value is missing.",
-                remedy="Pass missing='group', or another column.",
-                family=name,
-            )
+            remedy = "Pass missing='group', or another column."
+            raise InputError(f"Every row of the family {name!r} is left out because its value is missing.", remedy=remedy, family=name)
         place = {key: number for number, key in enumerate(counted)}
         place |= dict.fromkeys(here - place.keys(), -1)
         crossings, names = self._without_small(Crossings(stratum, columns, place, len(counted)), counted, name)
@@ -146,13 +143,9 @@ class _Builder:
     def _note_absent(self, family: Family, stratum: Stratum, groups: list[str]) -> None:
         where = self.name_of(stratum.columns, stratum.codes)
         if groups and self.request.absent == "error":
-            raise InputError(
-                f"The stratum {where!r} has no rows of the group {groups[0]!r}.",
-                remedy="Merge strata, or pass absent='report' to leave such groups out of their stratum and list them.",
-                stratum=where,
-                group=groups[0],
-                absent=groups,
-            )
+            problem = f"The stratum {where!r} has no rows of the group {groups[0]!r}."
+            remedy = "Merge strata, or pass absent='report' to leave such groups out of their stratum and list them."
+            raise InputError(problem, remedy=remedy, stratum=where, group=groups[0], absent=groups)
         self.absent += [Absent(_named(family), where, group) for group in groups]
 
     def _without_small(self, crossings: Crossings, keys: list[Key], name: str) -> tuple[Crossings, list[Any]]:
@@ -176,12 +169,8 @@ class _Builder:
 
     def _exclude(self, stratum: Stratum, groups: list[Any], kept: list[int], name: str) -> None:
         if not kept and not stratum.columns:
-            raise InputError(
-                f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out.",
-                remedy="Lower min_group_size, or pass another column.",
-                family=name,
-                groups=groups,
-            )
+            problem = f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out."
+            raise InputError(problem, remedy="Lower min_group_size, or pass another column.", family=name, groups=groups)
         where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
         self.excluded += [f"{group}{where}" for group in groups]
 
@@ -198,21 +187,14 @@ class _Builder:
                 **facts,
             )
         if together < fewest:
-            raise InputError(
-                f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}.",
-                remedy="Lower min_group_size, or leave their rows out.",
-                **facts,
-            )
+            problem = f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}."
+            raise InputError(problem, remedy="Lower min_group_size, or leave their rows out.", **facts)
         # A column with a name shows it with every value, and so with this one.
         alone = self.groups.columns[columns[0]] if len(columns) == 1 else ""
         merged = f"{names[small[0]].partition('=')[0]}={OTHER}" if alone else OTHER
         if merged in {names[group] for group in range(len(names)) if counts[group] >= fewest}:
-            raise InputError(
-                f"The family {name!r} already has a group called {merged!r}, so the small groups cannot be merged under this name.",
-                remedy="Rename that value first.",
-                family=name,
-                group=merged,
-            )
+            problem = f"The family {name!r} already has a group called {merged!r}, so the small groups cannot be merged under this name."
+            raise InputError(problem, remedy="Rename that value first.", family=name, group=merged)
         return merged
 
     def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
@@ -237,18 +219,11 @@ class _Builder:
             group = int(without[0])
             cells = members == group if members.ndim == 1 else members[:, group] > 0
             if not self.groups.rows_of(cells):
-                raise WeightError(
-                    f"No row belongs to group {names[group]!r} with any probability.",
-                    remedy="Leave its column out of the membership.",
-                    group=names[group],
-                    count=0,
-                )
-            raise WeightError(
-                f"The weights of all {self.groups.rows_of(cells)} rows of group {names[group]!r} are zero.",
-                remedy="Give at least one of its rows a positive weight, or drop the group.",
-                group=names[group],
-                count=self.groups.rows_of(cells),
-            )
+                problem = f"No row belongs to group {names[group]!r} with any probability."
+                raise WeightError(problem, remedy="Leave its column out of the membership.", group=names[group], count=0)
+            problem = f"The weights of all {self.groups.rows_of(cells)} rows of group {names[group]!r} are zero."
+            remedy = "Give at least one of its rows a positive weight, or drop the group."
+            raise WeightError(problem, remedy=remedy, group=names[group], count=self.groups.rows_of(cells))
 
     def plain(self, family: Family) -> tuple[Families, Parity]:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
@@ -314,11 +289,9 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Float
         refuse_contradiction(everyone, request.names)
         built += here
     if not built:
-        raise ParameterError(
-            "No stratum of the control features has two groups, so there is nothing to compare.",
-            remedy="Use fewer control features, or coarser ones.",
-            control_features=groups.columns[len(groups.columns) - groups.n_control :],
-        )
+        problem = "No stratum of the control features has two groups, so there is nothing to compare."
+        remedy = "Use fewer control features, or coarser ones."
+        raise ParameterError(problem, remedy=remedy, control_features=groups.columns[len(groups.columns) - groups.n_control :])
     return builder.joined(built)
 
 

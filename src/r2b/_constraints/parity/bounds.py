@@ -47,12 +47,9 @@ def epsilon_per_class(epsilon: Epsilon, n_classes: int, names: Sequence[object] 
     wrong = np.flatnonzero(~(values >= 0))
     if len(wrong):
         value = float(values[wrong[0]])
-        raise ParameterError(
-            f"epsilon is {value}{_where(epsilon, int(wrong[0]), names)}.",
-            remedy="It is the largest difference between group means that you accept: pass a number of at least 0, such as 0.01.",
-            epsilon=value,
-            class_index=int(wrong[0]),
-        )
+        problem = f"epsilon is {value}{_where(epsilon, int(wrong[0]), names)}."
+        remedy = "It is the largest difference between group means that you accept: pass a number of at least 0, such as 0.01."
+        raise ParameterError(problem, remedy=remedy, epsilon=value, class_index=int(wrong[0]))
     refuse_percentages("epsilon", values, largest, lambda place: _where(epsilon, place, names))
     values += 0.0  # a negative zero would be written as one
     values.flags.writeable = False
@@ -77,11 +74,9 @@ def refuse_percentages(
     if not len(above):
         return
     place, value = int(above[0]), float(numbers[above[0]])
-    raise ParameterError(
-        f"{what} is {value:g}{where(place)}, but what it bounds never exceeds {largest:g}.",
-        remedy=f"It is a share and no percentage: for {min(value, 100):g} % pass {min(value, 100) / 100:g}; inf bounds nothing.",
-        **{"epsilon": value, "largest": largest, "class_index": place, **facts},
-    )
+    problem = f"{what} is {value:g}{where(place)}, but what it bounds never exceeds {largest:g}."
+    remedy = f"It is a share and no percentage: for {min(value, 100):g} % pass {min(value, 100) / 100:g}; inf bounds nothing."
+    raise ParameterError(problem, remedy=remedy, **{"epsilon": value, "largest": largest, "class_index": place, **facts})
 
 
 def numbers_per_class(what: str, given: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, partial: bool = False) -> Floats:
@@ -94,18 +89,12 @@ def numbers_per_class(what: str, given: Epsilon, n_classes: int, names: Sequence
     try:
         values = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(
-            f"{what} is {given!r}, which is not a number.",
-            remedy="Pass one number such as 0.01, or one per class.",
-            **{what: given},
-        ) from None
+        remedy = "Pass one number such as 0.01, or one per class."
+        raise ParameterError(f"{what} is {given!r}, which is not a number.", remedy=remedy, **{what: given}) from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n_classes):
-        raise ParameterError(
-            f"{what} has shape {values.shape}, but there are {n_classes} classes.",
-            remedy=f"Pass one number, or {n_classes} numbers in the order of the classes.",
-            shape=values.shape,
-            n_classes=n_classes,
-        )
+        problem = f"{what} has shape {values.shape}, but there are {n_classes} classes."
+        remedy = f"Pass one number, or {n_classes} numbers in the order of the classes."
+        raise ParameterError(problem, remedy=remedy, shape=values.shape, n_classes=n_classes)
     return np.broadcast_to(values, (n_classes,)).copy()
 
 
@@ -137,12 +126,8 @@ def _by_name(what: str, given: Mapping[Any, float], names: list[Any], partial: b
                 listed += f" ({word})"
         elif missing:
             fault = f"has no value for class {missing[0]!r}"
-        raise ParameterError(
-            f"{what} {fault}.",
-            remedy=f"Name {'classes among these' if partial else 'every class once'}: {listed}.",
-            missing=missing,
-            unknown=unknown,
-        )
+        remedy = f"Name {'classes among these' if partial else 'every class once'}: {listed}."
+        raise ParameterError(f"{what} {fault}.", remedy=remedy, missing=missing, unknown=unknown)
     return [given.get(name, given.get(..., np.inf)) for name in names] if partial else [given[name] for name in names]
 
 

@@ -19,23 +19,10 @@ from r2b._data.merge import Extent
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
+from r2b.engines.torch import reading
 from r2b.engines.torch.labels import TensorRows
 from r2b.engines.torch.newton import DeviceTask
 from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, LabelBatches, batch_rows_for
-from r2b.engines.torch.reading import (
-    TO_HOST,
-    compact,
-    device_of,
-    dtype_of,
-    library_of,
-    memory_explained,
-    prepared,
-    read_cells,
-    read_weight,
-    refuse_form,
-    refuse_rows,
-    tensor_of,
-)
 from r2b.engines.torch.rows import DeviceRows, add_by_cell
 from r2b.errors import ParameterError
 
@@ -101,22 +88,22 @@ def debias(  # type: ignore[misc] # another choice of kernels
     one_of("kernel", kernel, ("auto", "triton", "torch"))
     if batch_rows is not None and not (is_a(Integral, batch_rows) and batch_rows >= 1):
         raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
-    labels = tensor_of(y, what="y")
-    refuse_form(labels)
-    place = device_of(labels.device if device is None else device)
+    labels = reading.tensor_of(y, what="y")
+    reading.refuse_form(labels)
+    place = reading.device_of(labels.device if device is None else device)
     if labels.device.type != "cpu" and labels.device != place:
         raise ParameterError(f"The labels are on {labels.device}, but device is {place}.", remedy="Leave device out.", device=str(place))
     if labels.ndim == 2 and costs is not None:
-        raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=TO_HOST)
-    with memory_explained(place):
-        cells, groups = read_cells(sensitive_features, control_features, place, request.missing)
+        raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=reading.TO_HOST)
+    with reading.memory_explained(place):
+        cells, groups = reading.read_cells(sensitive_features, control_features, place, request.missing)
         refuse_lengths("y", len(labels), "sensitive_features", len(cells))
         refuse_other_index(("y", row_labels(y)), ("sensitive_features", groups.index), ("sample_weight", row_labels(sample_weight)))
-        weight = None if sample_weight is None else read_weight(sample_weight, len(labels), place)
+        weight = None if sample_weight is None else reading.read_weight(sample_weight, len(labels), place)
         rows = DeviceRows(cells, groups.n_groups, groups.counts, weight)
         task: Task
         if labels.ndim == 2:
-            labels = prepared(labels, normalize=normalize)
+            labels = reading.prepared(labels, normalize=normalize)
             task = _soft_task(labels, rows, groups, request, settings, kernel, batch_rows)
         else:
             labels, table = _counted(labels.to(place), rows, groups)
@@ -124,7 +111,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
         warn_of_doubts(task)
         fair = task.solve()
         reads = task.oracle.reads if isinstance(task.oracle, DeviceOracle) else 0
-        return replace(fair, rows=TensorRows(labels, rows, groups, library_of(y) or "torch", fair.schema, kernel, reads))
+        return replace(fair, rows=TensorRows(labels, rows, groups, reading.library_of(y) or "torch", fair.schema, kernel, reads))
 
 
 def _soft_task(
@@ -135,17 +122,17 @@ def _soft_task(
     classes = read_labels(np.eye(1, y.shape[1]), normalize=False, fewest_classes=2).vocabulary
     oracle = DeviceOracle(LabelBatches(y, rows, batch_rows), rows.mass, kernel)
     _, least, off = oracle.label_sums
-    refuse_rows(y, least, off)
+    reading.refuse_rows(y, least, off)
     schema = Schema(*groups.parts, classes=classes, is_soft=True)
-    extent = Extent(len(rows), int(y.shape[1]), dtype_of(y), rows.mass)
+    extent = Extent(len(rows), int(y.shape[1]), reading.dtype_of(y), rows.mass)
     return DeviceTask.elsewhere(schema, groups, extent, oracle, request, settings)
 
 
 def _counted(y: Tensor, rows: DeviceRows, groups: Groups) -> tuple[Tensor, Dataset]:
     """Give the codes of classes, and the table of counts, which is solved on the host; labels are looked up on the device."""
-    codes, values, _ = compact(y)
+    codes, values, _ = reading.compact(y)
     classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary
-    joint, pairs, counts = compact(rows.cells.long() * len(values) + codes)
+    joint, pairs, counts = reading.compact(rows.cells.long() * len(values) + codes)
     total = None if rows.weight is None else add_by_cell(rows.weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
     counted = replace(groups, codes=pairs // len(values), repeats=counts)
     return codes, Dataset(Labels(classes, codes=pairs % len(values)), counted, total)

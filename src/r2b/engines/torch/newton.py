@@ -89,8 +89,7 @@ def device_level_step(blocks: Tensor, clipped: Flags, gap: Floats, prices: Float
         lift = torch.cholesky_solve(missing[:, None], factor)[:, 0]
         d = d + own + torch.einsum("skl,l->sk", inverse, lift)
         levels = levels + lift
-    step: Floats = (d + held).cpu().numpy()
-    return step
+    return np.asarray((d + held).cpu().numpy())
 
 
 def _factor(matrix: Tensor) -> Tensor:

@@ -47,11 +47,8 @@ def choose_kernel(choice: KernelChoice, device: torch.device, n_classes: int) ->
     except ImportError as cause:
         if choice == "auto":
             return plain
-        raise MissingExtraError(
-            "The fused kernels need Triton, which is not installed.",
-            remedy="Install it with: pip install triton, or pass kernel='torch'.",
-            library="triton",
-        ) from cause
+        remedy = "Install it with: pip install triton, or pass kernel='torch'."
+        raise MissingExtraError("The fused kernels need Triton, which is not installed.", remedy=remedy, library="triton") from cause
     return plain if choice == "auto" and n_classes > kernels.MOST_CLASSES else kernels
 
 
@@ -178,8 +175,7 @@ class DeviceOracle:
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in."""
-        means: Floats = self.label_sums[0] / self._cell_mass[:, None]
-        return means
+        return np.asarray(self.label_sums[0] / self._cell_mass[:, None])
 
     @cached_property
     def label_sums(self) -> tuple[Floats, float, float]:
@@ -204,8 +200,7 @@ class DeviceOracle:
         curve = self.curvature(prices, lam)
         counted = torch.tensor(design, device=curve.device)
         scaled = torch.from_numpy(self.share[:, None] * design).to(curve.device)
-        folded: Floats = torch.einsum("jg,jkl,jh->gkhl", scaled, curve, counted).cpu().numpy()
-        return folded
+        return np.asarray(torch.einsum("jg,jkl,jh->gkhl", scaled, curve, counted).cpu().numpy())
 
     def samples(self) -> Samples | None:
         """Give a small and a larger sample, which are the same here, for a solver to come near with; None where all rows are cheap."""

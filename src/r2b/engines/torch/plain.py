@@ -6,10 +6,9 @@ index do not on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
+from r2b._data.compute import parts_of
 from r2b.engines.torch.rows import DeviceRows, add_by_cell
 
 Tensor = torch.Tensor
@@ -18,9 +17,8 @@ _HOST_ENTRIES = 1 << 16  # of a part: it stays in cache
 _DEVICE_ENTRIES = 1 << 25  # of a part: it fills a GPU, and its temporaries take some 2 GB
 
 
-def _parts(y: Tensor) -> Iterator[slice]:
-    size = max(1, (_DEVICE_ENTRIES if y.is_cuda else _HOST_ENTRIES) // y.shape[1])
-    return (slice(start, min(start + size, y.shape[0])) for start in range(0, y.shape[0], size))
+def _parts(y: Tensor, n_rows: int) -> list[slice]:
+    return parts_of(n_rows, max(1, (_DEVICE_ENTRIES if y.is_cuda else _HOST_ENTRIES) // y.shape[1]))
 
 
 def project(v: Tensor, lam: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +54,7 @@ def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
     """Give sums of the responses by cell, and their values in the last column; ``prices`` is lam and the prices in one line."""
     lam, n_classes = prices[0], y.shape[1]
     sums = torch.zeros(rows.n_cells, n_classes + 1, dtype=torch.float64, device=y.device)
-    for part in _parts(y):
+    for part in _parts(y, len(y)):
         truth, shift = _shifted(y, rows, prices, part)
         above, level = project(truth - shift, lam)
         # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level.
@@ -70,7 +68,7 @@ def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> 
     lam, n_classes = prices[0], y.shape[1]
     sums = torch.zeros(rows.n_cells, n_classes + 5, dtype=torch.float64, device=y.device)
     worst = torch.zeros((), dtype=torch.float64, device=y.device)
-    for part in _parts(y):
+    for part in _parts(y, len(y)):
         truth, shift = _shifted(y, rows, prices, part)
         x = truth if unchanged else project(truth - shift, lam)[0] / lam
         gradient = lam * x - truth + shift
@@ -91,7 +89,7 @@ def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that came in by cell; and the least entry and how far the worst row sum is from 1."""
     sums = torch.zeros(rows.n_cells, y.shape[1], dtype=torch.float64, device=y.device)
     worst = torch.zeros(2, dtype=torch.float64, device=y.device)
-    for part in _parts(y):
+    for part in _parts(y, len(y)):
         truth = y[part].double()
         sums += _by_cell(rows, part, truth)
         off = (truth.sum(dim=1) - 1.0).abs()
@@ -103,7 +101,7 @@ def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
 
 def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
     """Write the response of each row into ``out``."""
-    for part in _parts(y):
+    for part in _parts(y, len(y)):
         truth, shift = _shifted(y, rows, prices, part)
         out[part] = (project(truth - shift, prices[0])[0] / prices[0]).to(out.dtype)
 
@@ -113,10 +111,9 @@ def supports(y: Tensor, rows: DeviceRows, prices: Tensor, part: slice, out: Tens
     begin, end = int(rows.lanes.starts[part.start]), int(rows.lanes.stops[part.stop - 1])
     numbers = rows.row_numbers(torch.arange(begin, end, device=y.device))
     table = prices[1:].view(rows.n_cells, y.shape[1])
-    size = max(1, (_DEVICE_ENTRIES if y.is_cuda else _HOST_ENTRIES) // y.shape[1])
-    for first in range(0, len(numbers), size):
-        some = numbers[first : first + size]
+    for each in _parts(y, len(numbers)):
+        some = numbers[each]
         kept = project(y[some].double() - table[rows.cells[some].long()], prices[0])[0] > 0
         own = 1.0 if rows.weight is None else rows.weight[some]
         root = torch.sqrt(own / kept.sum(dim=1).double())
-        out[first : first + len(some)] = (kept * root[:, None]).to(out.dtype)
+        out[each] = (kept * root[:, None]).to(out.dtype)
