@@ -14,12 +14,12 @@ from narwhals import dependencies as libraries
 
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
-from r2b._data.columns import Column, Frame, Matrix, recognise
+from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise
 from r2b._data.compute import generator, seed_of
 from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
-from r2b.errors import InputError, MixedTypeError, ShapeError
+from r2b.errors import InputError, MixedTypeError
 from r2b.methods.base import at_least, read_numbers, read_weight_beside, refuse_unfitted
 from r2b.methods.quantiles import CategoryRepair, NumericRepair
 
@@ -193,7 +193,7 @@ def _table(X: Any) -> Frame | Matrix:
     found = recognise(X, what=WHAT)
     if isinstance(found, Column):
         remedy = "Pass a frame, a dictionary of columns, or an array of rows by columns."
-        raise ShapeError(f"The argument {WHAT} is a single column.", remedy=remedy, argument=WHAT)
+        raise argument_error(WHAT, "is a single column", remedy)
     return found
 
 
@@ -211,12 +211,9 @@ def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
             return [fitted.index(name) for name in names]
     elif len(names) == len(fitted):
         return list(range(len(names)))
-    raise ShapeError(
-        f"The argument {WHAT} has {len(names)} columns ({', '.join(map(repr, names[:10]))}), which are not the {len(fitted)} fitted ones.",
-        remedy=f"Pass the fitted columns: {', '.join(map(repr, fitted[:10]))}." if all(fitted) else f"Pass {len(fitted)} columns.",
-        columns=tuple(names),
-        fitted=fitted,
-    )
+    fault = f"has {len(names)} columns ({', '.join(map(repr, names[:10]))}), which are not the {len(fitted)} fitted ones"
+    remedy = f"Pass the fitted columns: {', '.join(map(repr, fitted[:10]))}." if all(fitted) else f"Pass {len(fitted)} columns."
+    raise argument_error(WHAT, fault, remedy, columns=tuple(names), fitted=fitted)
 
 
 def _holds_numbers(column: Column, what: str) -> bool:

@@ -83,8 +83,10 @@ class SoftTargets:
             The matrix, the classes or the weights cannot be used as they are.
         """
         targets = cls._of_fair(labels, sample_weight) if isinstance(labels, FairLabels) else cls._of_array(labels, sample_weight, like)
-        if like is not None:
-            _refuse_other_classes(targets, like)
+        if like is not None and not np.array_equal(targets.classes, like.classes):
+            problem = f"The {len(targets.classes)} classes {_few(targets)} are not the {len(like.classes)} trained on, {_few(like)}."
+            remedy = "Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows."
+            raise ShapeError(problem, remedy=remedy, classes=targets.classes.tolist(), trained=like.classes.tolist())
         return targets
 
     @classmethod
@@ -153,14 +155,6 @@ class SoftTargets:
             weight = self.weights(part)
             sums += self.table[part].sum(axis=0, dtype=np.float64) if weight is None else weight @ self.table[part]
         return sums / (self.n_rows if self.weight is None else self.weight.sum())
-
-
-def _refuse_other_classes(targets: SoftTargets, trained: SoftTargets) -> None:
-    if np.array_equal(targets.classes, trained.classes):
-        return
-    problem = f"The {len(targets.classes)} classes {_few(targets)} are not the {len(trained.classes)} trained on, {_few(trained)}."
-    remedy = "Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows."
-    raise ShapeError(problem, remedy=remedy, classes=targets.classes.tolist(), trained=trained.classes.tolist())
 
 
 def _few(targets: SoftTargets) -> str:

@@ -165,14 +165,12 @@ def split_whole_rows(rows: TrainingRows, held_back: float | int, seed: Any) -> t
 
 def _call(learner: Any, method: str, X: Any, rows: TrainingRows, **further: Any) -> Any:
     keyword = weight_keyword(learner, method)
-    if rows.weight is not None and keyword is None:
-        name = type(learner).__name__
-        raise ParameterError(
-            f"There are row weights, but {name}.{method} takes no sample_weight, so they would count for the labels and not for the model.",
-            remedy="Leave sample_weight out, or pass a learner that takes it.",
-            estimator=name,
-        )
-    if rows.weight is not None and keyword is not None:
+    if rows.weight is not None:
+        if keyword is None:
+            name = type(learner).__name__
+            fault = f"{name}.{method} takes no sample_weight, so they would count for the labels and not for the model"
+            remedy = "Leave sample_weight out, or pass a learner that takes it."
+            raise ParameterError(f"There are row weights, but {fault}.", remedy=remedy, estimator=name)
         further[keyword] = rows.weight
     # The weights are ours and not metadata that the user routes: they go to the learner, whatever the steps before it asked for.
     with config_context(enable_metadata_routing=False):

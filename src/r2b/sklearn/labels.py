@@ -51,12 +51,10 @@ def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
 def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:
     """Refuse to go on without sensitive features: labels that nobody made fair would pass for fair ones."""
     if sensitive_features is None:
-        raise ParameterError(
-            f"{name} was called without sensitive_features, so there are no groups to be fair to.",
-            remedy="Pass sensitive_features=...; inside a pipeline or a search, enable metadata routing and call "
-            f"set_{method}_request(sensitive_features=True) on it.",
-            sensitive_features=None,
-        )
+        problem = f"{name} was called without sensitive_features, so there are no groups to be fair to."
+        routing = f"enable metadata routing and call set_{method}_request(sensitive_features=True) on it"
+        remedy = f"Pass sensitive_features=...; inside a pipeline or a search, {routing}."
+        raise ParameterError(problem, remedy=remedy, sensitive_features=None)
 
 
 def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:

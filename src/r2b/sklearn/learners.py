@@ -95,15 +95,12 @@ def refuse_no_learner(learner: Any) -> None:
 
 
 def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
-    name, expands = type(learner).__name__, wanted == "expand"
+    name, expands, others = type(learner).__name__, wanted == "expand", "'sample' or 'round'"
+    follows = f"needs weights, but a step of {name} resamples rows, which weights do not follow"
     faults = (
         (wanted != "soft" and is_regressor(learner), f"trains on classes, but {name} is a regressor", "'soft', or pass a classifier"),
-        (
-            expands and resamples(learner),
-            f"needs weights, but a step of {name} resamples rows, which weights do not follow",
-            "'sample' or 'round'",
-        ),
-        (expands and weight_keyword(learner, method) is None, f"needs weights, but {name}.{method} takes none", "'sample' or 'round'"),
+        (expands and resamples(learner), follows, others),
+        (expands and weight_keyword(learner, method) is None, f"needs weights, but {name}.{method} takes none", others),
     )
     for holds, fault, remedy in faults:
         if holds:
@@ -232,11 +229,9 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
     if form == "soft":
         rows = np.asarray(learner.predict(X) if is_regressor(learner) else learner.predict_proba(X), np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(classes):
-            raise ShapeError(
-                f"{type(learner).__name__} was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}.",
-                remedy="Use another form for this learner.",
-                shape=rows.shape,
-            )
+            fault = f"was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}"
+            remedy = "Use another form for this learner."
+            raise ShapeError(f"{type(learner).__name__} {fault}.", remedy=remedy, shape=rows.shape)
         return project(rows)
     given = np.asarray(learner.predict_proba(X))
     known = np.asarray(learner.classes_)

@@ -284,18 +284,15 @@ def refuse_contradiction(bounds: list[tuple[str, TargetBound]], names: Sequence[
     """
     if len(bounds) < 2:
         return
+    families, remedy = [name for name, _ in bounds], "Give all families one target, or a larger epsilon."
+    listed = " and ".join(map(repr, families))
     low = np.max([bound.target - bound.reach for _, bound in bounds], axis=0)
     high = np.min([bound.target + bound.reach for _, bound in bounds], axis=0)
     apart = np.flatnonzero(low > high + _SUM_ROUNDING)
     if len(apart):
         label = _class_name(names, apart)
-        raise ParameterError(
-            f"The targets of {' and '.join(repr(name) for name, _ in bounds)} contradict each other for class {label!r}: "
-            f"one asks for at least {low[apart[0]]:.6g}, another for at most {high[apart[0]]:.6g}.",
-            remedy="Give all families one target, or a larger epsilon.",
-            class_name=label,
-            families=[name for name, _ in bounds],
-        )
+        limits = f"one asks for at least {low[apart[0]]:.6g}, another for at most {high[apart[0]]:.6g}"
+        problem = f"The targets of {listed} contradict each other for class {label!r}: {limits}."
+        raise ParameterError(problem, remedy=remedy, class_name=label, families=families)
     if low.sum() > 1 + _SUM_ROUNDING or high.sum() < 1 - _SUM_ROUNDING:
-        problem = f"The targets of {' and '.join(repr(name) for name, _ in bounds)} leave no shares that add up to 1."
-        raise ParameterError(problem, remedy="Give all families one target, or a larger epsilon.", families=[name for name, _ in bounds])
+        raise ParameterError(f"The targets of {listed} leave no shares that add up to 1.", remedy=remedy, families=families)

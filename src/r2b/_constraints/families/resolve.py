@@ -180,12 +180,9 @@ class _Builder:
         facts = {"family": name, "groups": [names[group] for group in small], "counts": [int(counts[group]) for group in small]}
         listed = ", ".join(f"{names[group]!r} ({int(counts[group])} row{'s' if counts[group] > 1 else ''})" for group in small[:5])
         if self.request.small_groups == "error":
-            raise InputError(
-                f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}.",
-                remedy="Pass small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out, or lower "
-                "min_group_size.",
-                **facts,
-            )
+            problem = f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}."
+            ways = "small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out"
+            raise InputError(problem, remedy=f"Pass {ways}, or lower min_group_size.", **facts)
         if together < fewest:
             problem = f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}."
             raise InputError(problem, remedy="Lower min_group_size, or leave their rows out.", **facts)
@@ -198,20 +195,17 @@ class _Builder:
         return merged
 
     def _refuse_small_mixture(self, counting: Counting, names: list[Any], name: str) -> None:
-        if self.request.min_group_size <= 0:
+        fewest = self.request.min_group_size
+        if fewest <= 0:
             return
         counts = self.groups.counts @ counting.design(self.groups)
-        small = np.flatnonzero(counts < self.request.min_group_size)
-        if len(small):
+        small = np.flatnonzero(counts < fewest).tolist()
+        if small:
             listed = ", ".join(f"{names[group]!r} ({counts[group]:.1f} rows)" for group in small[:5])
-            raise InputError(
-                f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {self.request.min_group_size} "
-                f"expected rows: {listed}.",
-                remedy="Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged or left out.",
-                family=name,
-                groups=[names[group] for group in small],
-                counts=[float(counts[group]) for group in small],
-            )
+            many = f"{len(small)} group{'s' if len(small) > 1 else ''}"
+            problem = f"The family {name!r} has {many} of fewer than {fewest} expected rows: {listed}."
+            remedy = "Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged or left out."
+            raise InputError(problem, remedy=remedy, family=name, groups=[names[each] for each in small], counts=counts[small].tolist())
 
     def _refuse_weightless(self, share: Floats, members: Array, names: list[Any]) -> None:
         without = np.flatnonzero(share <= 0)
