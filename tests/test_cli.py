@@ -238,13 +238,13 @@ def test_errors_of_the_library_are_put_in_words_of_the_command_line() -> None:
     assert format_error(error) == ("In the label, row 3 is odd\\n<b>.", "Pass --missing group, or raise --max-iter.")
 
 
-def test_an_app_that_is_not_there_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_whose_library_is_not_there_names_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "r2b.app", None)
+    monkeypatch.setitem(sys.modules, "starlette", None)
     done = shell("serve")
     assert done.code == 2
-    assert "The app needs 'r2b.app'" in done.err and "r2b[app]" in done.err
+    assert "The app needs starlette, which is not installed" in done.err and "r2b[app]" in done.err
 
 
 def test_a_library_that_is_not_installed_is_named_with_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

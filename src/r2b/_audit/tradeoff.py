@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -103,9 +103,6 @@ class Frontier(Sequence[FrontierPoint]):
         fair, proof = self.labels[place], self.labels[place].certificate
         measured = (proof.parity, proof.distance, proof.expected_changes, proof.relative_gap)
         return FrontierPoint(float(self.epsilon[place]), *measured, fair.status.ok)
-
-    def __iter__(self) -> Iterator[FrontierPoint]:
-        return (self[place] for place in range(len(self)))
 
     @property
     def distance(self) -> Floats:

@@ -91,11 +91,8 @@ def code_of(table: FileSource, choice: PageChoice, form: str, source: str = "fil
     lines = ["import r2b", ""]
     if source == "adult":
         lines, opened = ["import r2b", "from r2b.datasets import load_adult", ""], 'r2b.scan(load_adult(as_frame="pyarrow"))'
-    lines += [f"fair = {opened}.debias(", f"    {choice.label!r},", f"    sensitive_features={list(choice.sensitive)!r},"]
-    if choice.control:
-        lines.append(f"    control_features={list(choice.control)!r},")
-    if choice.weight is not None:
-        lines.append(f"    sample_weight={choice.weight!r},")
-    lines += [f"    {name}={value!r}," for name, value in choice.options().items()]
+    columns = {"sensitive_features": list(choice.sensitive), "control_features": list(choice.control), "sample_weight": choice.weight}
+    given = {name: value for name, value in columns.items() if value} | choice.options()
+    lines += [f"fair = {opened}.debias(", f"    {choice.label!r},", *(f"    {name}={value!r}," for name, value in given.items())]
     lines += [")", "print(fair)", _LAST.get(form, _LAST["soft"])]
     return "\n".join(lines) + "\n"

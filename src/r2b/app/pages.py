@@ -128,14 +128,9 @@ def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels,
     place = cells.index(cell) if cell in cells else _most_changed(fair)
     cost = views.cost(facts)
     return {
-        "proven": change["proven"],
-        "status": change["status"],
+        **{name: change[name] for name in ("proven", "status", "parity_before", "parity", "expected_changes", "distance")},
         "epsilon": choice.epsilon,
         "top": bounded.top,
-        "parity_before": change["parity_before"],
-        "parity": change["parity"],
-        "expected_changes": change["expected_changes"],
-        "distance": change["distance"],
         "relative_gap": proof["relative_gap"],
         "summary": _summary(facts),
         "leaving": words.leaving(facts) or "These labels have the parity that the certificate proves.",

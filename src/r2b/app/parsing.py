@@ -60,8 +60,9 @@ def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format
         raise FileTooLargeError(problem, remedy="Send a part of its rows, or use r2b on the command line.", path=name) from None
     line, _, rest = done.stdout.partition(b"\n")
     if done.returncode != 0 or not line:
+        ending = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
         raise DamagedFileError(
-            f"{name} is damaged: the program that reads {format} ended on it, with {_ending(done.returncode)}.",
+            f"{name} is damaged: the program that reads {format} ended on it, with {ending}.",
             remedy="Check that the file is whole; write it again where it is not.",
             path=name,
             returncode=done.returncode,
@@ -71,10 +72,6 @@ def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format
         kinds: dict[str, type[R2BError]] = {kind.__name__: kind for kind in (DamagedFileError, FileTooLargeError)}
         raise kinds.get(answer["error"], InputError)(answer["problem"], remedy=answer["remedy"], **answer["facts"])
     return Format(answer["kind"]), rest
-
-
-def _ending(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def child() -> None:

@@ -56,7 +56,7 @@ class App:
         ]
         for make in (_audit, _solve, _frontier, _labels, _report, _code):
             routes.append(Route(f"/t/{{id}}/{make.__name__.strip('_')}", self._asking(make), methods=["POST"]))
-        handlers: dict[Any, Any] = {HTTPException: _http_fault, Exception: _broken}
+        handlers: dict[Any, Any] = {HTTPException: _http_fault, ClientDisconnect: _left, Exception: _broken}
         self.inner = Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -100,8 +100,6 @@ class App:
         except R2BError as error:
             error.facts.setdefault("control", "file")
             return fault(error)
-        except ClientDisconnect:
-            return Response(status_code=400)
 
     async def adult(self, request: Request) -> Response:
         """Open the built-in data."""
@@ -129,8 +127,6 @@ class App:
                 return fault(error, status=410)
             except R2BError as error:
                 return fault(error, asked)
-            except ClientDisconnect:
-                return Response(status_code=400)
 
         return endpoint
 
@@ -197,6 +193,10 @@ def _http_fault(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     problem = "There is nothing at this address." if status == 404 else "This address does not take such a request."
     return refusal(status, problem, "Go back to the first page.", page=reads_pages(request.method, request.headers.get("accept", "")))
+
+
+def _left(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)
 
 
 def _broken(request: Request, error: Exception) -> Response:

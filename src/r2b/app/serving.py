@@ -11,14 +11,13 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import nullcontext
-from importlib.util import find_spec
 from ipaddress import ip_address
 from os import PathLike, fspath
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from r2b.errors import MissingExtraError, ParameterError, R2BError
+from r2b.errors import ParameterError, R2BError, require
 
 MAX_UPLOAD = 200  # megabytes
 
@@ -27,8 +26,6 @@ _DOOR = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>r2b</title><meta name="referrer" content="no-referrer"></head>
 <body><p>r2b runs at <a href="{address}">this address</a>.</p><script>location.replace("{address}")</script></body></html>
 """
-
-_NEEDED = ("starlette", "uvicorn", "jinja2")
 
 
 def serve(
@@ -121,7 +118,8 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0
     >>> app.store.most
     6
     """
-    _need()
+    for library in ("starlette", "uvicorn", "jinja2"):
+        require(library, f"The app needs {library}", extra="app")
     if not isinstance(token, str) or len(token) < 16:
         raise ParameterError("The token is shorter than 16 characters.", remedy="Pass secrets.token_urlsafe(24), or the like.")
     if isinstance(max_upload, bool) or not isinstance(max_upload, (int, float)) or not 0 < max_upload < 1e6:
@@ -143,14 +141,6 @@ def _opened(app: Any, path: Path) -> str:
 
 def _printed(address: str) -> None:
     print(f"r2b runs at {address}\nThe data stay on this machine and in memory. Ctrl-C ends it.", flush=True)
-
-
-def _need() -> None:
-    for library in _NEEDED:
-        if find_spec(library) is None:
-            raise MissingExtraError(
-                f"The app needs {library}, which is not installed.", remedy="Install it with: pip install 'r2b[app]'.", library=library
-            )
 
 
 def _refuse_reachable(host: str) -> None:

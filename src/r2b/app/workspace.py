@@ -227,12 +227,9 @@ def _columns(table: FileSource) -> tuple[PageColumn, ...]:
     table.refuse_twice(table.names)
     if (table.n_rows or 0) * len(table.names) > _MOST_CELLS:
         return tuple(PageColumn(name, None) for name in table.names)
-    return tuple(PageColumn(name, _distinct(values)) for name, values in table.columns(table.names).items())
-
-
-def _distinct(values: Any) -> int | None:
-    nested = pyarrow().types.is_nested(values.type)  # lists and the like: no column to choose
-    return None if nested else len(values.unique())
+    nested = pyarrow().types.is_nested  # lists and the like: no column to choose
+    found = table.columns(table.names).items()
+    return tuple(PageColumn(name, None if nested(values.type) else len(values.unique())) for name, values in found)
 
 
 class ClosedError(InputError):

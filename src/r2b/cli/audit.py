@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from r2b import Audit
 from r2b._files import AtomicWriter
 from r2b.cli import completing, options
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, one_line, print_json, print_text
-from r2b.cli.tables import PARTS, check_reports, columns_of, families_of, on_lines, open_table, write_reports
+from r2b.cli.tables import check_reports, columns_of, families_of, on_lines, open_table, write_reports
 from r2b.engines.files.writing import kept_files
 
 
@@ -19,11 +18,10 @@ from r2b.engines.files.writing import kept_files
 @options.columns
 @options.normalize
 @options.groups
-@click.option(
-    "--clusters",
-    metavar="COLUMN",
-    shell_complete=completing.columns,
-    help="Column that says which rows go together, such as the patient or the annotator. Without it rows are taken as independent.",
+@options.column_option(
+    "clusters",
+    "Column that says which rows go together, such as the patient or the annotator. Without it rows are taken as independent.",
+    several=False,
 )
 @click.option("--permutations", type=int, default=200, show_default=True, help="How often chance is drawn; 0 leaves it out.")
 @click.option("--bootstrap", type=int, default=500, show_default=True, help="Resamples for the intervals; 0 leaves them out.")
@@ -72,14 +70,18 @@ def audit_command(
       r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
-    columns, na = {name: given.pop(name) for name in PARTS}, given.pop("na")
-    draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
-    draws["clusters"] = clusters
+    draws: dict[str, Any] = {
+        "n_permutations": permutations,
+        "n_boot": bootstrap,
+        "level": level,
+        "random_state": random_state,
+        "clusters": clusters,
+    }
     with AtomicWriter(force=force) as writer, RowMeter(quiet=quiet or as_json) as meter:
-        scan, source = open_table(data, reading, na=na, watch=meter)
+        scan, source = open_table(data, reading, na=given.pop("na"), watch=meter)
         writer.keep = kept_files(source)
         check_reports(writer, html, markdown)
-        arguments = columns_of(source, **columns)
+        arguments = columns_of(source, given)
         asked = {**given, "families": families_of(scan.names, families, family, "both"), "normalize": normalize}
         if clusters is not None:
             source.check([clusters], "--clusters")
@@ -87,16 +89,11 @@ def audit_command(
             found = scan.audit(**arguments, **asked, **draws, n_largest=largest)
             write_reports(writer, (html, markdown), scan, arguments, {**asked, "epsilon": epsilon}, draws)
         writer.commit()
-    return _print_result(found, source.name, (html, markdown), max_parity, as_json=as_json, quiet=quiet)
-
-
-def _print_result(found: Audit, name: str, reports: tuple[str | None, ...], max_parity: float | None, *, as_json: bool, quiet: bool) -> int:
-    parity = max((each.parity for each in found.families), default=0.0)
     if as_json:
-        print_json(found.to_json() | {"data": name})
+        print_json(found.to_json() | {"data": source.name})
     elif not quiet:
         print_text(str(found))
-        for path in reports:
-            if path is not None:
-                click.echo(f"  report            {one_line(path)}")
+        for path in filter(None, (html, markdown)):
+            click.echo(f"  report            {one_line(path)}")
+    parity = max((each.parity for each in found.families), default=0.0)
     return DONE if max_parity is None or parity <= max_parity else NOT_REACHED

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import click
 
-from r2b import FairLabels, Scan
+from r2b import FairLabels
 from r2b._files import AtomicWriter
 from r2b._files.atomic import is_device
 from r2b._files.formats import Format
@@ -25,7 +25,6 @@ from r2b._verify.record import Record, beside, fingerprints
 from r2b.cli import completing, options
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text
 from r2b.cli.tables import (
-    PARTS,
     check_reports,
     columns_of,
     command_line,
@@ -55,20 +54,12 @@ _NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", 
 @options.bounds
 @options.groups
 @click.option("--output", "-o", required=True, metavar="PATH", shell_complete=completing.files, help="File to write; - is standard output.")
-@click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
+@options.output_format
 @click.option("--form", type=click.Choice(get_args(Form)), default="soft", show_default=True, help="Form in which labels leave.")
 @click.option("--random-state", type=int, default=0, show_default=True, help="For round and sample; the same number, the same labels.")
-@click.option(
-    "--key",
-    multiple=True,
-    metavar="COLUMNS",
-    shell_complete=completing.columns,
-    help="For round and sample: columns that the draw of a row follows from.",
-)
+@options.column_option("key", "For round and sample: columns that the draw of a row follows from.")
 @click.option("--new-column", metavar="NAME", help="Name of the new column, or what new names begin with. '<label>_fair' by default.")
-@click.option(
-    "--certificate", metavar="PATH", shell_complete=completing.files, help="Where the certificate goes; beside the output by default."
-)
+@options.file_option("certificate", "Where the certificate goes; beside the output by default.")
 @options.reports
 @options.force
 @options.solving
@@ -117,7 +108,7 @@ def debias_command(
     piped = output == "-" or is_device(Path(output))
     proof = certificate if certificate is not None or piped else beside(output)
     paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
-    costs, columns, na = given["costs"], {name: given.pop(name) for name in PARTS}, given.pop("na")
+    costs, na = given["costs"], given.pop("na")
     with ExitStack() as stack:
         writer = stack.enter_context(AtomicWriter(force=force))
         meter = stack.enter_context(RowMeter(quiet=quiet or as_json))
@@ -126,14 +117,16 @@ def debias_command(
         shape = shape_of(source, output, output_format)
         _check_paths(writer, paths, folder=source.listing.many)
         with on_lines(source):
-            arguments = columns_of(source, **columns)
+            arguments = columns_of(source, given)
             roles = scan.chosen(**arguments)
             classes = scan.class_names(roles, given["missing"])
             asked = _options(given, scan.names, classes)
             keys = named(scan.names, key)
             source.check(keys, "--key")
             refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
-            fair = _solved(scan, arguments, asked)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
+                fair = scan.debias(**arguments, **asked)
             rows = fair.rows
             assert isinstance(rows, TableRows)
             meter.now("Looking")
@@ -156,12 +149,6 @@ def debias_command(
         writer.commit()
     _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
-
-
-def _solved(scan: Scan, columns: dict[str, Any], asked: dict[str, Any]) -> FairLabels:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
-        return scan.debias(**columns, **asked)
 
 
 def _options(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from r2b._files import AtomicWriter, table_of
 from r2b._files.formats import compress, format_for
 from r2b.cli import completing, options
 from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text
-from r2b.cli.tables import PARTS, columns_of, costs_of, families_of, on_lines, open_table, target_of
+from r2b.cli.tables import columns_of, costs_of, families_of, on_lines, open_table, target_of
 from r2b.engines.files.writing import kept_files
 from r2b.errors import NotSolvedWarning, ParameterError
 
@@ -28,7 +28,7 @@ from r2b.errors import NotSolvedWarning, ParameterError
 @options.bounds
 @options.solving
 @click.option("--output", "-o", metavar="PATH", shell_complete=completing.files, help="Write the points as a table as well.")
-@click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
+@options.output_format
 @options.force
 @options.reading
 @options.verbosity
@@ -54,16 +54,14 @@ def frontier_command(
       r2b frontier 'people/*.parquet' --label job --sensitive sex
     """  # noqa: D301
     path = _path(epsilons, points)
-    columns, na = {name: given.pop(name) for name in PARTS}, given.pop("na")
     solves = path if isinstance(path, int) else len(path)
-    shown = not quiet and not as_json
-    with AtomicWriter(force=force) as writer, Meter(tol=given["tol"], n_solves=solves, quiet=not shown) as meter:
-        scan, source = open_table(data, reading, na=na, threads=given["threads"])
+    with AtomicWriter(force=force) as writer, Meter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
+        scan, source = open_table(data, reading, na=given.pop("na"), threads=given["threads"])
         writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
         if output is not None:
             writer.check(output)
             shape = format_for(output, output_format)
-        arguments = columns_of(source, **columns)
+        arguments = columns_of(source, given)
         with on_lines(source):
             classes = scan.class_names(scan.chosen(**arguments), given["missing"])
         given |= {"families": families_of(scan.names, given["families"], given.pop("family"), "crossed")}

@@ -36,6 +36,20 @@ def option_of_debias(name: str, help_text: str, **more: Any) -> Decorator:
     return click.option("--" + name.replace("_", "-"), help=help_text, **more)
 
 
+def column_option(name: str, help_text: str, *, several: bool = True) -> Decorator:
+    """Declare an option that names a column, or several and may be repeated."""
+    metavar = "COLUMNS" if several else "COLUMN"
+    return click.option(f"--{name}", multiple=several, metavar=metavar, shell_complete=completing.columns, help=help_text)
+
+
+def file_option(name: str, help_text: str, *, metavar: str = "PATH") -> Decorator:
+    """Declare an option that names a file."""
+    return click.option(f"--{name}", metavar=metavar, shell_complete=completing.files, help=help_text)
+
+
+output_format = click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
+
+
 def _tab(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Take what people type for a tab, which shells do not."""
     return "\t" if value == "\\t" else value
@@ -82,53 +96,23 @@ def reading(command: Command) -> Command:
 
 
 columns = together(
-    click.option("--label", metavar="COLUMN", shell_complete=completing.columns, help="Column of class labels."),
-    click.option(
-        "--label-columns",
-        multiple=True,
-        metavar="COLUMNS",
-        shell_complete=completing.columns,
-        help="Columns of probabilities instead, one per class: 'a,b,c', repeated, or a pattern such as 'p_*'.",
-    ),
-    click.option(
-        "--sensitive",
-        multiple=True,
-        metavar="COLUMNS",
-        shell_complete=completing.columns,
-        help="Sensitive columns: repeated, or 'sex,race'.",
-    ),
-    click.option(
-        "--continuous",
-        multiple=True,
-        metavar="COLUMNS",
-        shell_complete=completing.columns,
-        help="Sensitive columns of numbers, taken without cutting into groups.",
-    ),
+    column_option("label", "Column of class labels.", several=False),
+    column_option("label-columns", "Columns of probabilities instead, one per class: 'a,b,c', repeated, or a pattern such as 'p_*'."),
+    column_option("sensitive", "Sensitive columns: repeated, or 'sex,race'."),
+    column_option("continuous", "Sensitive columns of numbers, taken without cutting into groups."),
     click.option(
         "--membership",
         multiple=True,
         metavar="NAME=COLUMNS",
         help="A sensitive attribute known by probabilities: 'sex=p_f,p_m'; repeatable.",
     ),
-    click.option(
-        "--control",
-        multiple=True,
-        metavar="COLUMNS",
-        shell_complete=completing.columns,
-        help="Columns within whose values groups are compared.",
-    ),
-    click.option("--weight", metavar="COLUMN", shell_complete=completing.columns, help="Column of row weights."),
+    column_option("control", "Columns within whose values groups are compared."),
+    column_option("weight", "Column of row weights.", several=False),
 )
 
 groups = together(
     click.option("--families", type=click.Choice(CHOICES["families"]), help="Which crossings of sensitive columns count."),
-    click.option(
-        "--family",
-        multiple=True,
-        metavar="COLUMNS",
-        shell_complete=completing.columns,
-        help="A family of groups of its own, such as 'sex,race'; repeatable.",
-    ),
+    column_option("family", "A family of groups of its own, such as 'sex,race'; repeatable."),
     option_of_debias("missing", "Rows without a value of a sensitive or control column."),
     option_of_debias("min_group_size", "Fewest rows of a group."),
     option_of_debias("small_groups", "Smaller groups: refused, put together, or left out with their labels kept."),
@@ -142,12 +126,7 @@ bounds = together(
     click.option("--target", multiple=True, metavar="SHARE", help="With --bound target: 'population', or 'class=share' for each class."),
     option_of_debias("lam", "1 is squared distance; less changes fewer labels."),
     option_of_debias("objective", "Closest labels, or the fewest changed."),
-    click.option(
-        "--costs",
-        metavar="FILE",
-        shell_complete=completing.files,
-        help="Table of what it costs to turn one class (row) into another (column).",
-    ),
+    file_option("costs", "Table of what it costs to turn one class (row) into another (column).", metavar="FILE"),
     normalize,
 )
 
@@ -166,8 +145,8 @@ verbosity = together(
 )
 
 reports = together(
-    click.option("--html", metavar="PATH", shell_complete=completing.files, help="Write a report, one self-contained HTML file."),
-    click.option("--markdown", metavar="PATH", shell_complete=completing.files, help="Write the same report as Markdown."),
+    file_option("html", "Write a report, one self-contained HTML file."),
+    file_option("markdown", "Write the same report as Markdown."),
 )
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")

@@ -13,8 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import click
 
@@ -48,7 +47,32 @@ def code_of(error: R2BError) -> int:
 _MOMENT = 0.7  # seconds without a bar: most runs are over by then
 
 
-class Meter:
+class _Shown:
+    """A bar on a terminal that comes after a moment and goes when the work is done."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self.begun = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _update(self, description: str, done: float | None = None) -> None:
+        if time.monotonic() - self.begun < _MOMENT:
+            return
+        if self._bar is None:
+            self._bar = _bar(spun=done is None)
+            self._task = self._bar.add_task(description, total=None if done is None else 1.0)
+        self._bar.update(self._task, completed=done, description=description)
+
+
+class Meter(_Shown):
     """A bar for one solve, or for several in a row.
 
     Parameters
@@ -60,23 +84,10 @@ class Meter:
     """
 
     def __init__(self, *, tol: float, n_solves: int = 1, quiet: bool = False) -> None:
-        self.tol = tol
-        self.n_solves = n_solves
-        self.shown = not quiet and sys.stderr.isatty()
-        self.begun = time.monotonic()
-        self._first = math.nan
-        self._last = 0
-        self._solve = 0
-        self._part = 0.0
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Meter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__init__(quiet=quiet)
+        self.tol, self.n_solves = tol, n_solves
+        self._first, self._last = math.nan, 0
+        self._solve, self._part = 0, 0.0
 
     def __call__(self, step: Progress) -> None:
         """Take note of a step."""
@@ -86,8 +97,8 @@ class Meter:
             self._solve, self._part, self._first = min(self._solve + 1, self.n_solves - 1), 0.0, math.nan
         self._last = step.iteration
         self._part = max(self._part, self._share(step.residual))
-        if time.monotonic() - self.begun > _MOMENT:
-            self._show(step)
+        what = f"Solving {self._solve + 1} of {self.n_solves}" if self.n_solves > 1 else "Solving"
+        self._update(f"{what}, residual {step.residual:.0e}", self.done)
 
     @property
     def done(self) -> float:
@@ -101,31 +112,12 @@ class Meter:
             self._first = max(residual, 10 * self.tol)
         return min(max(math.log(self._first / residual) / math.log(self._first / self.tol), 0.0), 0.99)
 
-    def _show(self, step: Progress) -> None:
-        if self._bar is None:
-            self._bar = _bar()
-            self._task = self._bar.add_task("Solving", total=1.0)
-        what = f"Solving {self._solve + 1} of {self.n_solves}" if self.n_solves > 1 else "Solving"
-        self._bar.update(self._task, completed=self.done, description=f"{what}, residual {step.residual:.0e}")
 
-
-class RowMeter:
+class RowMeter(_Shown):
     """A count of the rows that were read, for tables whose passes take longer than their solve."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.shown = not quiet and sys.stderr.isatty()
-        self.begun = time.monotonic()
-        self.rows = 0
-        self._what = "Reading"
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> RowMeter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    rows = 0
+    _what = "Reading"
 
     def now(self, what: str) -> None:
         """Say what comes next, and count from 0."""
@@ -134,12 +126,8 @@ class RowMeter:
     def __call__(self, n_rows: int) -> None:
         """Take note of some rows."""
         self.rows += n_rows
-        if not self.shown or time.monotonic() - self.begun < _MOMENT:
-            return
-        if self._bar is None:
-            self._bar = _bar(spun=True)
-            self._task = self._bar.add_task(self._what, total=None)
-        self._bar.update(self._task, description=f"{self._what}, {self.rows:,} rows")
+        if self.shown:
+            self._update(f"{self._what}, {self.rows:,} rows")
 
 
 def _bar(*, spun: bool = False) -> Any:
@@ -251,12 +239,9 @@ def format_error(error: R2BError | DataWarning) -> tuple[str, str]:
     >>> format_error(InputError("The argument y has no rows.", remedy="Pass small_groups='merge'."))
     ('The label has no rows.', 'Pass --small-groups merge.')
     """
-    problem = re.sub(
-        r"\bThe argument (y|sensitive_features|control_features|sample_weight)\b", lambda m: _NAMES[m[1]].capitalize(), error.problem
-    )
-    problem = re.sub(
-        r"\b(In|of) (y|sensitive_features|control_features|sample_weight)(?=[ ,.])", lambda m: f"{m[1]} {_NAMES[m[2]]}", problem
-    )
+    names = "|".join(_NAMES)
+    problem = re.sub(rf"\bThe argument ({names})\b", lambda m: _NAMES[m[1]].capitalize(), error.problem)
+    problem = re.sub(rf"\b(In|of) ({names})(?=[ ,.])", lambda m: f"{m[1]} {_NAMES[m[2]]}", problem)
     problem = re.sub(r"\b(?:sensitive|control)_features\[('[^']*')\]", r"column \1", problem)
     problem = _TRACE.sub(r" \1", problem)
     problem = _LEADING.sub(lambda m: f"--{_ARGUMENTS.get(m[1], m[1]).replace('_', '-')}", problem)

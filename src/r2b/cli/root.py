@@ -121,15 +121,12 @@ def _print_error(error: BaseException, *, as_json: bool) -> int:
         said = visible(error.format_message())
         _print("UsageError", said if said.endswith((".", "?", "?)")) else f"{said}.", where.strip(), as_json)
         return WRONG_USE
-    if isinstance(error, OSError) and error.filename is None:  # files are written with their names, so this is standard output
-        _give_up_output()
-        _print(
-            type(error).__name__, f"Standard output cannot be written: {error.strerror or error}.", "Write to a file, or make room.", False
-        )
-        return WRONG_USE
     if isinstance(error, OSError):
-        problem = f"{visible(str(error.filename))} cannot be used: {error.strerror or error}."
-        _print(type(error).__name__, problem, "Check the path and the disk.", as_json)
+        what, remedy = f"{visible(str(error.filename))} cannot be used", "Check the path and the disk."
+        if error.filename is None:  # files are written with their names, so this is standard output
+            _give_up_output()
+            what, remedy, as_json = "Standard output cannot be written", "Write to a file, or make room.", False
+        _print(type(error).__name__, f"{what}: {error.strerror or error}.", remedy, as_json)
         return WRONG_USE
     fault = f"r2b failed where it should not: {type(error).__name__}: {visible(str(error))}."
     _print("Fault", fault, "Please report it, with what --debug prints.", as_json)

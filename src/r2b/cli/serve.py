@@ -8,7 +8,6 @@ import click
 
 from r2b.cli import completing, options
 from r2b.cli.printing import print_json
-from r2b.errors import MissingExtraError
 
 
 @click.command("serve", short_help="Open the app in a browser.")
@@ -26,12 +25,7 @@ def serve_command(data: str | None, host: str, port: int, browser: bool, max_upl
       r2b serve
       r2b serve adult.csv --port 8000 --no-browser
     """  # noqa: D301
-    try:
-        from r2b.app import serve
-    except ImportError as cause:
-        raise MissingExtraError(
-            f"The app needs {cause.name!r}, which is not installed.", remedy="Install it with: pip install 'r2b[app]'.", library=cause.name
-        ) from cause
+    from r2b.app import serve
 
     def announce(address: str) -> None:
         if as_json:

@@ -28,7 +28,7 @@ from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
-PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")  # options of the command line
+_PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")  # options of the command line
 
 
 def open_table(
@@ -68,24 +68,15 @@ def on_lines(source: FileSource) -> Iterator[None]:
         raise type(error)(problem, remedy=error.remedy, **error.facts) from error
 
 
-def columns_of(
-    source: FileSource,
-    *,
-    label: str | None,
-    label_columns: Sequence[str],
-    sensitive: Sequence[str],
-    continuous: Sequence[str],
-    membership: Sequence[str],
-    control: Sequence[str],
-    weight: str | None,
-) -> dict[str, Any]:
-    """Find the columns that options name, and give them as :meth:`r2b.Scan.debias` takes them.
+def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
+    """Take the options that name columns out of those given, find the columns, and give them as :meth:`r2b.Scan.debias` takes them.
 
     Raises
     ------
     ParameterError
         A column is not there, or is to be two things.
     """
+    label, label_columns, sensitive, continuous, membership, control, weight = (given.pop(name) for name in _PARTS)
     names = source.names
     if (label is None) == (not label_columns):
         raise ParameterError(
@@ -172,7 +163,12 @@ def per_class(what: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
     known = {as_text([value], what)[0]: value for value in classes}
     for text in given:
         name, _, number = text.rpartition("=")
-        value = _number(what, number, text)
+        try:
+            value = float(number)
+            if math.isnan(value):
+                raise ValueError
+        except ValueError:
+            raise ParameterError(f"{what} is {text!r}.", remedy="Pass a number such as 0.01, or class=number.", value=text) from None
         if "=" not in text:
             if others is not None:
                 raise ParameterError(f"{what} gives two numbers for all classes.", remedy="Pass one; write class=number for one class.")
@@ -186,16 +182,6 @@ def per_class(what: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
     if not by_name:
         return others
     return by_name if others is None else {value: by_name.get(value, others) for value in classes}
-
-
-def _number(what: str, text: str, given: str) -> float:
-    try:
-        value = float(text)
-        if math.isnan(value):
-            raise ValueError
-        return value
-    except ValueError:
-        raise ParameterError(f"{what} is {given!r}.", remedy="Pass a number such as 0.01, or class=number.", value=given) from None
 
 
 def target_of(given: Sequence[str], classes: Sequence[Any]) -> Any:

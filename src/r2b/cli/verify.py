@@ -16,12 +16,10 @@ from r2b.errors import ParameterError
 
 @click.command("verify", short_help="Check fair labels from the data alone.")
 @click.argument("output", shell_complete=completing.files)
-@click.option("--certificate", metavar="PATH", shell_complete=completing.files, help="The certificate; OUTPUT.r2b.json by default.")
-@click.option(
-    "--data", metavar="PATH", shell_complete=completing.files, help="The table that was debiased, where OUTPUT no longer has its columns."
-)
-@click.option("--label", multiple=True, metavar="COLUMNS", shell_complete=completing.columns, help="Insist that this is the label.")
-@click.option("--sensitive", multiple=True, metavar="COLUMNS", shell_complete=completing.columns, help="Insist on these attributes.")
+@options.file_option("certificate", "The certificate; OUTPUT.r2b.json by default.")
+@options.file_option("data", "The table that was debiased, where OUTPUT no longer has its columns.")
+@options.column_option("label", "Insist that this is the label.")
+@options.column_option("sensitive", "Insist on these attributes.")
 @click.option("--epsilon", multiple=True, metavar="NUMBER", help="Insist on this instead of what the certificate says was asked for.")
 @options.reading
 @options.verbosity

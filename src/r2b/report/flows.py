@@ -56,17 +56,9 @@ def _entry(family: str, group: str, table: Floats) -> dict[str, Any]:
     # What is a rounding error of the group's weight is no move.
     there = order[moved.ravel()[order] > 1e-12 * max(float(table.sum()), 1e-300)]
     listed = [(old, new, moved[old, new]) for old, new in zip(*np.unravel_index(there[:MOST_MOVES], table.shape), strict=True)]
-    return {
-        "family": family,
-        "group": group,
-        "weight": float(table.sum()),
-        "changed": float(moved.sum()) if len(there) else 0.0,
-        "before": table.sum(axis=1),
-        "after": table.sum(axis=0),
-        "moves": listed,
-        "moves_left_out": len(there) - len(listed),
-        "summary": _summary(moved) if len(there) else [],
-    }
+    moves = {"moves": listed, "moves_left_out": len(there) - len(listed), "summary": _summary(moved) if len(there) else []}
+    weights = {"weight": float(table.sum()), "before": table.sum(axis=1), "after": table.sum(axis=0)}
+    return {"family": family, "group": group, "changed": float(moved.sum()) if len(there) else 0.0, **weights, **moves}
 
 
 def _summary(moved: Floats) -> list[tuple[Any, ...]]:

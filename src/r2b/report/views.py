@@ -88,13 +88,7 @@ def flows(facts: dict[str, Any]) -> dict[str, Any]:
     several = len({entry["family"] for entry in moving}) > 1
     drawn = [entry for entry in moving if entry["moves"]][: TOP_FLOWS + FOLDED_FLOWS]
     pictures = [
-        {
-            "group": entry["group"],
-            "family": words.family_name(entry["family"]) if several else "",
-            "changed": entry["changed"],
-            "weight": entry["weight"],
-            "svg": svg.flow(entry, classes, place),
-        }
+        {**entry, "family": words.family_name(entry["family"]) if several else "", "svg": svg.flow(entry, classes, place)}
         for place, entry in enumerate(drawn)
     ]
     moves = [(entry, *move) for entry in moving for move in entry["moves"] or []]
