@@ -83,7 +83,7 @@ def test_the_file_that_a_browser_is_started_with_leads_to_the_page(chromium: bro
 @pytest.mark.parametrize("dark", [False, True])
 def test_after_a_restart_the_page_explains_itself_and_takes_the_new_address(chromium: browser.Browser, app: Served, dark: bool) -> None:
     page = adult(chromium, app, dark=dark)
-    app.app.inner.token = "another secret, as after a restart"
+    app.app.token = "another secret, as after a restart"
     try:
         page.set_value("#epsilon", "0.02")
         page.wait("document.querySelector('#fault-general').innerText.includes('started anew')")
@@ -91,7 +91,7 @@ def test_after_a_restart_the_page_explains_itself_and_takes_the_new_address(chro
         arrive(page, "document.querySelector('#locked-title')?.innerText === 'The program was started anew.'")
         assert "printed last" in text(page, "#locked") and "{" not in text(page, "body") and page.axe() == []
     finally:
-        app.app.inner.token = TOKEN
+        app.app.token = TOKEN
     page.evaluate("document.querySelector('#secret').focus()")
     page.type(app.address())
     page.press("Enter")

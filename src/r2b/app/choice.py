@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-from r2b._constraints.families import BoundName, FamilyChoice
+from r2b._constraints.families import BoundName
 from r2b._constraints.families.request import LARGEST, is_a
 from r2b._constraints.parity.bounds import refuse_percentages
+from r2b._labels.debiasing import CHOICES
 from r2b.engines.files import FileSource
 from r2b.errors import ParameterError
-
-MISSING = ("error", "group", "exclude")
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,7 @@ class PageChoice:
             sensitive=_texts(asked, "sensitive"),
             control=_texts(asked, "control"),
             weight=_text(asked, "weight") or None,
-            missing=_one_of(asked, "missing", MISSING),
-            families=_one_of(asked, "families", get_args(FamilyChoice)),
-            bound=_one_of(asked, "bound", get_args(BoundName)),
+            **{name: _one_of(asked, name, CHOICES[name]) for name in ("missing", "families", "bound")},
             epsilon=_epsilon(asked.get("epsilon", 0.0)),
         )
         found._check(table)
@@ -85,20 +82,9 @@ class PageChoice:
         """What decides how the table is read: choices that agree here share their data."""
         return self.label, self.sensitive, self.control, self.weight, self.missing
 
-    @property
-    def shape(self) -> tuple[str, str]:
-        """What decides, beside the columns, which groups are compared and how."""
-        return self.families, self.bound
-
-    @property
-    def used(self) -> list[str]:
-        """All columns that are read, once each."""
-        weight = [] if self.weight is None else [self.weight]
-        return list(dict.fromkeys([self.label, *self.sensitive, *self.control, *weight]))
-
     def arguments(self, table: FileSource) -> dict[str, Any]:
         """Give the columns as :func:`r2b.debias` takes them. In text an empty field is a missing value."""
-        found = table.columns(self.used)
+        found = table.columns([self.label, *self.sensitive, *self.control])
         arguments: dict[str, Any] = {"y": found[self.label], "sensitive_features": {name: found[name] for name in self.sensitive}}
         if self.control:
             arguments["control_features"] = {name: found[name] for name in self.control}

@@ -125,7 +125,9 @@ def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels,
     change, proof = facts["change"], facts["certificate"]
     shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
     cells = [str(plain_value(name)) for name in fair.cells]
-    place = cells.index(cell) if cell in cells else _most_changed(fair)
+    # By default the cell whose labels change most, so that the table has something to show.
+    moved = np.abs(1.0 - np.einsum("jkk->jk", fair.channel)).sum(axis=1)
+    place = cells.index(cell) if cell in cells else int(moved.argsort(kind="stable")[-1])
     cost = views.cost(facts)
     return {
         **{name: change[name] for name in ("proven", "status", "parity_before", "parity", "expected_changes", "distance")},
@@ -162,12 +164,6 @@ def _summary(facts: dict[str, Any]) -> str:
     proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
     changed = words.percent(change["expected_changes"])
     return f"{changed} of labels change, largest difference {words.points(change['parity'])}, {proven}."
-
-
-def _most_changed(fair: FairLabels) -> int:
-    """Start with the cell whose labels change most, so that the table has something to show."""
-    moved = 1.0 - np.einsum("jkk->jk", fair.channel)
-    return int(np.abs(moved).sum(axis=1).argsort(kind="stable")[-1])
 
 
 def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from r2b.report import facts_of, to_html
 _LARGEST_REQUEST = 1_000_000  # bytes of a request that is no file
 
 
-class App:
+class App(Guard):
     """The application: a guard before a few routes, and the tables that are open.
 
     Parameters
@@ -57,11 +57,7 @@ class App:
         for make in (_audit, _solve, _frontier, _labels, _report, _code):
             routes.append(Route(f"/t/{{id}}/{make.__name__.strip('_')}", self._asking(make), methods=["POST"]))
         handlers: dict[Any, Any] = {HTTPException: _http_fault, ClientDisconnect: _left, Exception: _broken}
-        self.inner = Guard(Starlette(routes=routes, exception_handlers=handlers), token, host)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
-        await self.inner(scope, receive, send)
+        super().__init__(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
     def open_file(self, path: Path) -> str:
         """Open a file of this machine and give the address of its page."""

@@ -77,7 +77,7 @@ def serve(
             (announce or _printed)(address)
             if open_browser:
                 # Beside the server: a browser in the terminal does not come back before it is left.
-                threading.Thread(target=_open_browser, args=(address, folder, app.inner.opened), daemon=True).start()
+                threading.Thread(target=_open_browser, args=(address, folder, app.opened), daemon=True).start()
             _run(app, sock)
         except KeyboardInterrupt:
             print("\nStopped. Nothing was kept.", file=sys.stderr)

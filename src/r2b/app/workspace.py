@@ -88,15 +88,12 @@ class Bounded:
         self.seconds = max(self.seconds, time.monotonic() - begun)
         # At epsilon 0 the constraint is an equality, whose prices say little about those of a narrow band.
         if fair.status.ok and not fair.unchanged and epsilon > 0:
-            self._know(epsilon, fair.prices)
+            place = bisect_left(self.known, epsilon, key=lambda each: each[0])
+            if place == len(self.known) or self.known[place][0] != epsilon:
+                self.known.insert(place, (epsilon, fair.prices))
+            if len(self.known) > _MOST_KNOWN:
+                del self.known[::2]
         return fair
-
-    def _know(self, epsilon: float, prices: Floats) -> None:
-        place = bisect_left(self.known, epsilon, key=lambda each: each[0])
-        if place == len(self.known) or self.known[place][0] != epsilon:
-            self.known.insert(place, (epsilon, prices))
-        if len(self.known) > _MOST_KNOWN:
-            del self.known[::2]
 
     def _start(self, epsilon: float) -> Floats | None:
         """Give prices near those to be found: on the line between two neighbours (between kinks prices are straight), or the nearest."""
@@ -143,7 +140,7 @@ class Opened:
             return Bounded(task, fair_as_they_are(task))
 
         with self.lock:
-            return _kept(self.bounded, choice.shape, build, most=12)
+            return _kept(self.bounded, (choice.families, choice.bound), build, most=12)
 
     def audit(self, choice: PageChoice) -> Audit:
         """Audit the labels, once."""

@@ -70,15 +70,10 @@ def audit_command(
       r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-parity 0.05 || echo too far apart
     """  # noqa: D301
-    draws: dict[str, Any] = {
-        "n_permutations": permutations,
-        "n_boot": bootstrap,
-        "level": level,
-        "random_state": random_state,
-        "clusters": clusters,
-    }
+    draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
+    draws["clusters"] = clusters
     with AtomicWriter(force=force) as writer, RowMeter(quiet=quiet or as_json) as meter:
-        scan, source = open_table(data, reading, na=given.pop("na"), watch=meter)
+        scan, source = open_table(data, reading, watch=meter)
         writer.keep = kept_files(source)
         check_reports(writer, html, markdown)
         arguments = columns_of(source, given)

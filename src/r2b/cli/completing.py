@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -35,7 +36,7 @@ def names_in(data: Any) -> tuple[str, ...]:
     shape = format_of(data) if isinstance(data, str) and os.path.isfile(data) else None
     if shape is None or shape.compression:
         return ()
-    try:
+    with suppress(R2BError, OSError, ImportError, ValueError):  # a press of Tab is no place for an error
         if shape.kind == "parquet":
             import pyarrow.parquet
 
@@ -44,6 +45,4 @@ def names_in(data: Any) -> tuple[str, ...]:
             with open(data, "rb") as file:
                 text = file.read(_HEAD).decode("utf-8-sig", "replace")
             return Header.read(text, data, shape, None).names
-    except (R2BError, OSError, ImportError, ValueError):  # a press of Tab is no place for an error
-        return ()
     return ()

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,12 +108,11 @@ def debias_command(
     piped = output == "-" or is_device(Path(output))
     proof = certificate if certificate is not None or piped else beside(output)
     paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
-    costs, na = given["costs"], given.pop("na")
     with ExitStack() as stack:
         writer = stack.enter_context(AtomicWriter(force=force))
         meter = stack.enter_context(RowMeter(quiet=quiet or as_json))
-        scan, source = open_table(data, reading, na=na, threads=given["threads"], watch=meter)
-        writer.keep = (*kept_files(source), *filter(None, [costs]))
+        scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
+        writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
         shape = shape_of(source, output, output_format)
         _check_paths(writer, paths, folder=source.listing.many)
         with on_lines(source):
@@ -140,7 +139,7 @@ def debias_command(
             found = rows.measured(relabel, fair.certificate) if form in ("round", "sample") else None
             if proof is not None:
                 meter.now("Checking")
-                record = _record(source, relabel, written, shape, found, asked, reading["encoding"], na)
+                record = _record(source, relabel, written, shape, found, asked, reading)
                 writer.write(proof, record.encoded(fair))
             leaving = None if found is None else (form, found)
             write_reports(writer, (html, markdown), scan, arguments, asked, {"random_state": random_state}, leaving)
@@ -193,16 +192,15 @@ def _record(
     shape: Format,
     found: Realised | None,
     asked: dict[str, Any],
-    encoding: str,
-    na: Sequence[str],
+    read: dict[str, Any],
 ) -> Record:
     """Say for the certificate what was asked for and what was written, as it reads again."""
     same = shape.kind == source.listing.format.kind
     dialect = getattr(source.files[0], "dialect", None) if same else None
     delimiter = None if dialect is None else dialect.delimiter
-    reading = {"format_": str(shape), "encoding": encoding if same else "utf-8", "delimiter": delimiter}
-    gaps = (tuple(na) if shape.kind in ("csv", "tsv") else ()) or EMPTY
-    _, made = open_table(os.fspath(written), reading, na=gaps, threads=source.threads, watch=source.watch)
+    reading = {"format": str(shape), "encoding": read["encoding"] if same else "utf-8", "delimiter": delimiter}
+    gaps = (read["na"] if shape.kind in ("csv", "tsv") else ()) or EMPTY
+    _, made = open_table(os.fspath(written), {**reading, "na": gaps}, threads=source.threads, watch=source.watch)
     return Record(
         columns=relabel.decode.roles,
         na=gaps,
@@ -210,7 +208,7 @@ def _record(
         form=relabel.form,
         new=relabel.names,
         random_state=relabel.random_state,
-        reading={"format": str(shape), "encoding": str(reading["encoding"]), "delimiter": delimiter},
+        reading=reading,
         fingerprints=fingerprints(made, relabel.decode, relabel.form, relabel.names),
         n_rows=source.n_rows or 0,
         command=command_line(),

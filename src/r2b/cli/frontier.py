@@ -56,7 +56,7 @@ def frontier_command(
     path = _path(epsilons, points)
     solves = path if isinstance(path, int) else len(path)
     with AtomicWriter(force=force) as writer, Meter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
-        scan, source = open_table(data, reading, na=given.pop("na"), threads=given["threads"])
+        scan, source = open_table(data, reading, threads=given["threads"])
         writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
         if output is not None:
             writer.check(output)

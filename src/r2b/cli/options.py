@@ -61,7 +61,7 @@ def _unpacked(context: click.Context, option: click.Parameter, value: int) -> No
 
 
 _reading = together(
-    click.option("--format", "format_", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
+    click.option("--format", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option(
         "--delimiter",
@@ -89,8 +89,8 @@ def reading(command: Command) -> Command:
     """Declare how files are read; the command gets it as one dictionary, ``reading``."""
 
     @wraps(command)
-    def gathered(*arguments: Any, format_: str | None, encoding: str, delimiter: str | None, **given: Any) -> Any:
-        return command(*arguments, reading={"format_": format_, "encoding": encoding, "delimiter": delimiter}, **given)
+    def gathered(*arguments: Any, **given: Any) -> Any:
+        return command(*arguments, reading={name: given.pop(name) for name in ("format", "encoding", "delimiter", "na")}, **given)
 
     return _reading(gathered)
 

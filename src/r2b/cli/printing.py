@@ -98,14 +98,10 @@ class Meter(_Shown):
         self._last = step.iteration
         self._part = max(self._part, self._share(step.residual))
         what = f"Solving {self._solve + 1} of {self.n_solves}" if self.n_solves > 1 else "Solving"
-        self._update(f"{what}, residual {step.residual:.0e}", self.done)
-
-    @property
-    def done(self) -> float:
-        """The share of the work that is behind: digits of the residual gained, of those that are wanted."""
-        return (self._solve + self._part) / self.n_solves
+        self._update(f"{what}, residual {step.residual:.0e}", (self._solve + self._part) / self.n_solves)
 
     def _share(self, residual: float) -> float:
+        """Give the digits of the residual gained, of those that are wanted."""
         if not residual > 0 or not math.isfinite(residual):
             return 0.0
         if math.isnan(self._first):

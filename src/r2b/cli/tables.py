@@ -27,6 +27,7 @@ from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
+from r2b.report.facts import SHARED
 
 _PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")  # options of the command line
 
@@ -35,13 +36,11 @@ def open_table(
     data: str,
     reading: dict[str, Any],
     *,
-    na: Sequence[str] = (),
     threads: int | None = None,
     watch: Callable[[int], object] | None = None,
 ) -> tuple[Scan, FileSource]:
     """Open a file, a folder, a pattern or standard input."""
-    na = tuple(na) or EMPTY
-    source = FileSource.open(data, reading["format_"], reading["delimiter"], na=na, encoding=reading["encoding"], threads=threads)
+    source = FileSource.open(data, threads=threads, **{**reading, "na": tuple(reading["na"]) or EMPTY})
     source = replace(source, watch=watch, spelled=True)  # numbers may be written as text in every format
     return Scan(source), source
 
@@ -220,9 +219,6 @@ def costs_of(path: str | None, classes: Sequence[Any]) -> np.ndarray[Any, np.dty
     return np.column_stack(by_column)[order]
 
 
-_SHARED = ("missing", "min_group_size", "small_groups", "absent")
-
-
 def check_reports(writer: AtomicWriter, html: str | None, markdown: str | None) -> None:
     """Refuse paths of reports before any work is done."""
     for path in (html, markdown):
@@ -259,7 +255,7 @@ def write_reports(
     if paths == (None, None):
         return
     roles, families = scan.chosen(**columns), options.get("families", "both")
-    asked = {name: options[name] for name in _SHARED if name in options}
+    asked = {name: options[name] for name in SHARED if name in options}
     normalize = options.get("normalize", False)
     found = scan.audit(**columns, families="both" if isinstance(families, str) else families, normalize=normalize, **asked, **draws)
     request, settings = request_and_settings(options)

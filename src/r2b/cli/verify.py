@@ -31,7 +31,6 @@ def verify_command(
     sensitive: tuple[str, ...],
     epsilon: tuple[str, ...],
     reading: dict[str, Any],
-    na: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -47,14 +46,14 @@ def verify_command(
       r2b verify fair.csv --label education --sensitive sex --epsilon 0.01
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json --json
     """  # noqa: D301
-    encoding = reading["encoding"] if reading["encoding"] != "utf-8" else None
-    read: dict[str, Any] = {"format": reading["format_"], "encoding": encoding, "delimiter": reading["delimiter"], "na": na}
+    if reading["encoding"] == "utf-8":
+        reading["encoding"] = None
     asked: dict[str, Any] = {"data": data, "label": named_in(label), "sensitive_features": named_in(sensitive)}
     if epsilon:
         asked["epsilon"] = per_class("--epsilon", epsilon, r2b.load(certificate or beside(output)).classes.tolist())
     try:
         with RowMeter(quiet=quiet or as_json) as meter:
-            found = r2b.verify(output, certificate, **asked, **read, watch=meter)
+            found = r2b.verify(output, certificate, **asked, **reading, watch=meter)
     except ParameterError as error:
         remedy = error.remedy.replace("data=...", "--data.").replace("certificate=...", "--certificate.")
         raise ParameterError(error.problem, remedy=remedy, **error.facts) from error

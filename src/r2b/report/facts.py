@@ -31,8 +31,8 @@ Leaving = tuple[str, Realised]
 
 FORMAT, VERSION = "r2b-report", 1
 
-_SHARED = ("missing", "min_group_size", "small_groups", "absent")  # options that audit and debias both have
-_ECHOED = (*_SHARED, "bound", "families", "target", "lam", "objective", "tol", "max_iter", "time_limit", "normalize")
+SHARED = ("missing", "min_group_size", "small_groups", "absent")  # options that audit and debias both have
+_ECHOED = (*SHARED, "bound", "families", "target", "lam", "objective", "tol", "max_iter", "time_limit", "normalize")
 _LISTED = 10  # changes and constraints by name
 
 
@@ -96,7 +96,7 @@ def gather(
     asked = {"epsilon": epsilon, **options}
     columns = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
     task, chosen = task_of(y, {**columns, **asked}), options.get("families", "both")
-    shared = {option: options[option] for option in _SHARED if option in options}
+    shared = {option: options[option] for option in SHARED if option in options}
     request = audit_request("both" if isinstance(chosen, str) else chosen, **shared)
     codes = None if clusters is None else cluster_codes(clusters, task.dataset)
     found = audit_dataset(task.dataset, request, Draws(n_permutations, n_boot, level, random_state), codes)

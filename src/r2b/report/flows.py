@@ -15,6 +15,7 @@ MOST_NUMBERS = 1 << 24  # numbers in the channel of all cells, beyond which no f
 MOST_MOVES = 40  # moves listed by name for one group
 TOP_CLASSES = 8  # classes of each side that a summary names; the others are put together
 MOST_GROUPS = 200
+_FIELDS = ("family", "group", "weight", "changed", "before", "after", "moves", "moves_left_out", "summary")
 
 
 def flows_of(fair: FairLabels) -> dict[str, Any]:
@@ -56,9 +57,9 @@ def _entry(family: str, group: str, table: Floats) -> dict[str, Any]:
     # What is a rounding error of the group's weight is no move.
     there = order[moved.ravel()[order] > 1e-12 * max(float(table.sum()), 1e-300)]
     listed = [(old, new, moved[old, new]) for old, new in zip(*np.unravel_index(there[:MOST_MOVES], table.shape), strict=True)]
-    moves = {"moves": listed, "moves_left_out": len(there) - len(listed), "summary": _summary(moved) if len(there) else []}
-    weights = {"weight": float(table.sum()), "before": table.sum(axis=1), "after": table.sum(axis=0)}
-    return {"family": family, "group": group, "changed": float(moved.sum()) if len(there) else 0.0, **weights, **moves}
+    changed, summary = (float(moved.sum()), _summary(moved)) if len(there) else (0.0, [])
+    weights = float(table.sum()), changed, table.sum(axis=1), table.sum(axis=0)
+    return dict(zip(_FIELDS, (family, group, *weights, listed, len(there) - len(listed), summary), strict=True))
 
 
 def _summary(moved: Floats) -> list[tuple[Any, ...]]:
@@ -86,17 +87,6 @@ def _of_means(fair: FairLabels) -> list[dict[str, Any]]:
         for place in range(member.groups.start, member.groups.stop):
             weight = float(fair.families.share[place]) * total
             before, after = proof.means_before[place] * weight, proof.means[place] * weight
-            entries.append(
-                {
-                    "family": member.name,
-                    "group": str(plain_value(fair.groups[place])),
-                    "weight": weight,
-                    "changed": float(np.abs(after - before).sum() / 2),
-                    "before": before,
-                    "after": after,
-                    "moves": None,
-                    "moves_left_out": 0,
-                    "summary": None,
-                }
-            )
+            group, changed = str(plain_value(fair.groups[place])), float(np.abs(after - before).sum() / 2)
+            entries.append(dict(zip(_FIELDS, (member.name, group, weight, changed, before, after, None, 0, None), strict=True)))
     return sorted(entries, key=lambda entry: -entry["changed"])[:MOST_GROUPS]

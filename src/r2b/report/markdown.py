@@ -34,7 +34,9 @@ def to_markdown(facts: dict[str, Any]) -> str:
     head = f"Parity report: {text(words.isolated(facts['label']))} by {text(words.attributes(facts))}, {facts['data']['rows']:,} rows."
     parts = [f"# {text(words.title(facts))}", head, *(text(sentence) for sentence in words.summary(facts))]
     parts.append(f"**What next.** {text(words.what_next(facts))}")
-    parts += [*_who(facts), *_change(facts), *_cost(facts), *_sure(facts), *_certificate(facts), *_limits(facts), *_made(facts)]
+    parts += [*_who(facts), *_change(facts), *_cost(facts), *_sure(facts), *_certificate(facts)]
+    limits = (f"- **{text(each['title'])}.** {text(each['text'])}" for each in facts["limits"])
+    parts += ["## What this does not say", "\n".join(limits), *_made(facts)]
     return "\n\n".join(part for part in parts if part).replace(words.SPACE, " ") + "\n"
 
 
@@ -123,9 +125,7 @@ def _cost(facts: dict[str, Any]) -> list[str]:
 def _sure(facts: dict[str, Any]) -> list[str]:
     rows = []
     for each in views.evidence(facts["audit"]):
-        interval = (
-            f"{words.number(100 * each['interval'][0])} to {words.number(100 * each['interval'][1])}" if each["interval"] else "not drawn"
-        )
+        interval = " to ".join(words.number(100 * end) for end in each["interval"] or ()) or "not drawn"
         chance = [words.number(100 * each["chance"]["quantile"]), words.p_value(each["chance"])] if each["chance"] else ["not drawn"] * 2
         name = each["name"] if each["kind"] == "difference" else f"{each['name']} (share explained)"
         rows.append([name, words.number(100 * each["value"]), interval, *chance])
@@ -169,10 +169,6 @@ def _certificate(facts: dict[str, Any]) -> list[str]:
         ["squared distance per row", f"{proof['distance']:.6f}"],
     ]
     return ["## The certificate", *(text(sentence) for sentence in words.certificate(facts)), table(["What", "value"], rows)]
-
-
-def _limits(facts: dict[str, Any]) -> list[str]:
-    return ["## What this does not say", "\n".join(f"- **{text(each['title'])}.** {text(each['text'])}" for each in facts["limits"])]
 
 
 def _made(facts: dict[str, Any]) -> list[str]:
