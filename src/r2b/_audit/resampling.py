@@ -19,13 +19,13 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
+from r2b.metrics.chance import LARGEST_HYPERGEOMETRIC, tables_by_chance
 from r2b.metrics.intervals import Interval, Sample, bootstrap, sample_of_values
 
 PlaceSums = tuple[Floats, Floats]
 """Weighted sums of the labels by place, of shape (b, n_places, n_classes), and the weights of the places, of shape (b, n_places)."""
 
 _BLOCK = 1 << 21  # sums held at a time: 16 MiB
-_LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
 _ROWS_OF_A_DRAW = 8  # one hypergeometric number takes the time of moving about so many rows
 _LARGE_CELL = 1000  # rows of one place and class, all of different weights, above which two moments tell their resampled sum
 MOST_SUMS = 1 << 16  # places x classes above which a resample costs more than its interval is worth
@@ -105,7 +105,7 @@ class FamilyRows:
             return False
         if self.data.repeats is not None:
             return True  # there is nothing else: the rows were counted where they live
-        return _ROWS_OF_A_DRAW * self.n_sums * len(self.kinds.weights) <= self.n_rows <= _LARGEST_HYPERGEOMETRIC
+        return _ROWS_OF_A_DRAW * self.n_sums * len(self.kinds.weights) <= self.n_rows <= LARGEST_HYPERGEOMETRIC
 
     @cached_property
     def counts(self) -> Array:
@@ -162,20 +162,13 @@ class FamilyRows:
 
     def _permuted_counts(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
         assert self.kinds is not None
-        sizes, margins = self.counts.sum(axis=1), self.counts.sum(axis=0)
         n_classes, weights = self.data.n_classes, self.kinds.weights
         step = max(1, _BLOCK // self.counts.size)
         for start in range(0, n_permutations, step):
             b = min(step, n_permutations - start)
-            left, sums = np.tile(margins, (b, 1)), np.zeros((b, self.n_places, n_classes))
-            for place, size in enumerate(sizes):
-                open_, rest = np.full(b, size), left.sum(axis=1)
-                for kind in range(len(margins)):  # a multivariate hypergeometric is one kind after the other, given those before
-                    rest -= left[:, kind]
-                    taken = _hypergeometric(rng, left[:, kind], rest, open_)
-                    left[:, kind] -= taken
-                    open_ -= taken
-                    sums[:, place, kind % n_classes] += taken * weights[kind // n_classes]
+            sums = np.zeros((b, self.n_places, n_classes))
+            for place, kind, taken in tables_by_chance(self.counts, b, rng):
+                sums[:, place, kind % n_classes] += taken * weights[kind // n_classes]
             yield sums, sums.sum(axis=2)
 
     def _permuted_codes(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
@@ -290,19 +283,6 @@ def _each(data: Dataset) -> Floats:
     """Give the weight of a single row."""
     assert data.weight is not None
     return np.asarray(data.weight if data.repeats is None else data.weight / data.repeats, np.float64)
-
-
-def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Array) -> Array:
-    """Draw how many good ones are among those drawn, from urns of any size."""
-    total = good + bad
-    if total.max() <= _LARGEST_HYPERGEOMETRIC:
-        return np.asarray(rng.hypergeometric(good, bad, drawn))
-    # NumPy has no larger urns. A count of a billion rows is normal to more digits than a permutation shows.
-    size = np.maximum(total.astype(np.float64), 2.0)
-    share = good / size
-    spread = np.sqrt(drawn * share * (1.0 - share) * np.maximum(size - drawn, 0.0) / (size - 1.0))
-    found = np.rint(drawn * share + spread * rng.standard_normal(len(good))).astype(np.int64)
-    return np.asarray(np.clip(found, np.maximum(drawn - bad, 0), np.minimum(good, drawn)))
 
 
 def ranges(means: Floats) -> Floats:

@@ -11,15 +11,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._data import Dataset, Groups
-from r2b._data.arrays import BLOCK_ROWS, Array, by_first, exact_bincount, row_hashes, smallest_unsigned
+from r2b._data.arrays import BLOCK_ROWS, Array, Floats, by_first, exact_bincount, row_hashes, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
 
-Floats = NDArray[np.float64]
 MergeChoice = Literal["auto", "always", "never"]
 
 _PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table

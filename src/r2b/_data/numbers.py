@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from r2b._data.arrays import Array, as_objects, first_and_count, frozen, plain_value
+from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
 from r2b._data.values import is_missing, listed, refuse_missing, type_word
 from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_missing
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from r2b._data.groups import Groups
 
 WHAT = "sample_weight"
-Floats = NDArray[np.float64]
 
 
 def numbers_of(

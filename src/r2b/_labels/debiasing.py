@@ -306,8 +306,6 @@ def _on_device(y: Any, data: dict[str, Any], options: dict[str, Any]) -> FairLab
 
     for name in ("merge_rows", "kernel", "threads"):
         if options.pop(name, DEFAULTS[name]) != DEFAULTS[name]:
-            raise ParameterError(
-                f"{name} is given, but the labels are on a device, which has ways of its own.",
-                remedy=f"Leave {name} out, or move the labels to the host: y.cpu().numpy().",
-            )
+            remedy = f"Leave {name} out, or move the labels to the host: y.cpu().numpy()."
+            raise ParameterError(f"{name} is given, but the labels are on a device, which has ways of its own.", remedy=remedy)
     return debias_on_device(y, **data, **options)

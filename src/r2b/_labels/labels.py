@@ -16,7 +16,7 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._labels.changes import Change, ConstraintCost, costliest_constraints
 from r2b._labels.realised import Realised
-from r2b._labels.rendering import account
+from r2b._labels.rendering import account, save
 from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
 from r2b.errors import ParameterError, RowsUnavailableError
 
@@ -99,11 +99,8 @@ class FairLabels(Solution):
     def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
         if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or block_rows < 1:
-            raise ParameterError(
-                f"block_rows is {block_rows!r}.",
-                remedy="Pass how many rows a block has, a whole number of at least 1.",
-                block_rows=block_rows,
-            )
+            remedy = "Pass how many rows a block has, a whole number of at least 1."
+            raise ParameterError(f"block_rows is {block_rows!r}.", remedy=remedy, block_rows=block_rows)
         return self._rows.iter_soft(self.rule, int(block_rows), dtype)
 
     def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
@@ -328,15 +325,11 @@ class FairLabels(Solution):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""
-        from r2b._labels.rendering import save
-
         save(self, path)
 
     @property
     def _rows(self) -> LabelRows:
         if self.rows is None:
-            raise RowsUnavailableError(
-                "This object was loaded from a file, which holds prices and certificate but no rows.",
-                remedy="Pass the rows to transform(y, sensitive_features=...).",
-            )
+            remedy = "Pass the rows to transform(y, sensitive_features=...)."
+            raise RowsUnavailableError("This object was loaded from a file, which holds prices and certificate but no rows.", remedy=remedy)
         return self.rows

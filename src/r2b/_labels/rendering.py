@@ -20,7 +20,7 @@ from r2b._data import Schema
 from r2b._data.arrays import Floats
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.values import json_value, written
-from r2b._labels.changes import largest_mean_changes
+from r2b._labels.changes import Change, MeanChange, largest_mean_changes
 from r2b._labels.realised import Realised, promised_parity
 from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import PROVEN, Certificate
@@ -28,9 +28,7 @@ from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError, RowsUnavailableError
 
 if TYPE_CHECKING:
-    from r2b._labels.changes import Change, MeanChange
     from r2b._labels.labels import FairLabels
-    from r2b._solve.certificate import Certificate
 
 
 FORMAT = "r2b-solution"
@@ -112,12 +110,9 @@ def load(path: str | PathLike[str]) -> FairLabels:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise _refusal(path, "is not a saved solution")
     if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
-        raise FileFormatError(
-            f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}.",
-            remedy="Install the release that wrote it, or a later one.",
-            path=os.fspath(path),
-            version=content.get("version"),
-        )
+        problem = f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}."
+        remedy = "Install the release that wrote it, or a later one."
+        raise FileFormatError(problem, remedy=remedy, path=os.fspath(path), version=content.get("version"))
     try:
         return _restored(_upgraded(content) if content["version"] == 1 else content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
@@ -200,7 +195,8 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
         *_families(proof, None if leaving is None else leaving[1]),
         f"  squared distance  {proof.distance:.6f} per row",
         f"  expected changes  {100 * proof.expected_changes:.2f} % of labels",
-        f"  certificate       {_proof(proof)}",
+        f"  certificate       gap {abs(proof.relative_gap):.0e}, above epsilon {proof.excess:.0e}, "
+        f"off the simplex {proof.simplex_violation:.0e}",
     ]
     lines += _notes(fair)
     return "\n".join(lines + _changes(fair))
@@ -208,7 +204,8 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
 
 def _parity(fair: FairLabels, leaving: tuple[str, Realised] | None) -> list[str]:
     proof = fair.certificate
-    bound = _plain_bound(proof)
+    # One family of groups and the paper's bound: the parity above says it all. Files of the first version keep no families.
+    bound = f"  (epsilon {_bound(proof.epsilon)})" if _is_plain(proof) else ""
     if leaving is None:
         return [f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{bound}"]
     form, found = leaving
@@ -286,11 +283,6 @@ MEASURES = {
 }
 
 
-def _plain_bound(proof: Certificate) -> str:
-    # One family of groups and the paper's bound: the parity above says it all. Files of the first version keep no families.
-    return f"  (epsilon {_bound(proof.epsilon)})" if _is_plain(proof) else ""
-
-
 def _is_plain(proof: Certificate) -> bool:
     return len(proof.families) < 2 and all(family.bound == "range" for family in proof.families)
 
@@ -328,10 +320,6 @@ def _listed(texts: Iterable[str], between: str) -> str:
     every = list(texts)
     more = len(every) - _SHOWN
     return between.join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _proof(proof: Certificate) -> str:
-    return f"gap {abs(proof.relative_gap):.0e}, above epsilon {proof.excess:.0e}, off the simplex {proof.simplex_violation:.0e}"
 
 
 def _bound(epsilon: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:

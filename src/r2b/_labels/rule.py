@@ -298,11 +298,9 @@ class MemoryRows(LabelRows):
         n_rows = self.dataset.n_rows
         n_features = n_rows if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X)
         if n_features != n_rows:
-            raise LengthError(
-                f"X has {n_features} rows, but the labels have {n_rows}.",
-                remedy="Pass the features of the same rows, in the same order.",
-                lengths={"X": n_features, "y": n_rows},
-            )
+            problem = f"X has {n_features} rows, but the labels have {n_rows}."
+            remedy = "Pass the features of the same rows, in the same order."
+            raise LengthError(problem, remedy=remedy, lengths={"X": n_features, "y": n_rows})
         refuse_other_index(("y", self.dataset.index), ("X", row_labels(X)))
         index, codes, weight = applied(rule, self.dataset).expand()
         taken, labels = take_rows(X, index), rule.schema.classes.decode(codes)
@@ -342,10 +340,8 @@ def read_new(rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, norm
 
 
 def _no_table() -> RowsUnavailableError:
-    return RowsUnavailableError(
-        "These labels are not of a table that was scanned.",
-        remedy="Take soft(), round(), sample() or expand(); or debias the table itself with r2b.scan(table).debias(...).",
-    )
+    remedy = "Take soft(), round(), sample() or expand(); or debias the table itself with r2b.scan(table).debias(...)."
+    return RowsUnavailableError("These labels are not of a table that was scanned.", remedy=remedy)
 
 
 def floating(dtype: DTypeLike | None) -> np.dtype[Any]:
@@ -359,13 +355,9 @@ def floating(dtype: DTypeLike | None) -> np.dtype[Any]:
     try:
         wanted = np.dtype(np.float64 if dtype is None else dtype)
     except TypeError:
-        raise ParameterError(
-            f"dtype is {dtype!r}.", remedy="Pass a floating-point dtype of NumPy, such as 'float32'.", dtype=dtype
-        ) from None
+        remedy = "Pass a floating-point dtype of NumPy, such as 'float32'."
+        raise ParameterError(f"dtype is {dtype!r}.", remedy=remedy, dtype=dtype) from None
     if wanted.kind != "f":
-        raise ParameterError(
-            f"Probabilities as {wanted} would be cut to whole numbers.",
-            remedy="Ask for a floating-point dtype; for one class per row use round() or sample().",
-            dtype=wanted,
-        )
+        remedy = "Ask for a floating-point dtype; for one class per row use round() or sample()."
+        raise ParameterError(f"Probabilities as {wanted} would be cut to whole numbers.", remedy=remedy, dtype=wanted)
     return wanted

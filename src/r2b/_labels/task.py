@@ -12,7 +12,7 @@ import numpy as np
 from r2b._constraints.families import Families, Request, resolve
 from r2b._constraints.parity import Parity, TargetBound, without_implied
 from r2b._data import Dataset, Groups, Schema, read
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
 from r2b._data.merge import Extent, Rows, merge
@@ -119,7 +119,7 @@ class Task:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
         families = replace(self.families, members=parity.members)
-        rule = Rule(self.schema, families, _frozen(outcome.prices), problem.lam, still is not None, self.costs, table)
+        rule = Rule(self.schema, families, frozen(outcome.prices), problem.lam, still is not None, self.costs, table)
         return FairLabels(rule, Evidence(status, proof, outcome.residual, tuple(outcome.history)), self._label_rows())
 
     @property
@@ -138,8 +138,7 @@ class Task:
     def _nothing_to_do(self, problem: Problem) -> Status | None:
         if not self.keeps_labels:
             return None
-        alone = all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound, TargetBound) for m in problem.parity.members)
-        if alone:
+        if all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound, TargetBound) for m in problem.parity.members):
             return Status.ONE_GROUP
         # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
         return Status.ALREADY_FAIR if problem.parity.violation(self.means_before) <= _ROUNDING else None
@@ -152,12 +151,9 @@ class Task:
     def _refuse_left_out(self, request: Request) -> None:
         excluding = "exclude" in (request.missing, request.small_groups)
         if excluding and self.families.left_out > 0 and not self.keeps_labels:
-            raise ParameterError(
-                f"Some rows are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row.",
-                remedy="Pass lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself.",
-                lam=self.settings.lam,
-                left_out=self.families.left_out,
-            )
+            problem = f"Some rows are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row."
+            remedy = "Pass lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself."
+            raise ParameterError(problem, remedy=remedy, lam=self.settings.lam, left_out=self.families.left_out)
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
         start = self._head_start(problem) if start is None else start
@@ -172,10 +168,8 @@ class Task:
         return None
 
     def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
-        raise RowsUnavailableError(
-            "The fewest changes are found for class labels in memory, and these rows live elsewhere.",
-            remedy="Use objective='distance' with a small lam, such as 0.05.",
-        )
+        remedy = "Use objective='distance' with a small lam, such as 0.05."
+        raise RowsUnavailableError("The fewest changes are found for class labels in memory, and these rows live elsewhere.", remedy=remedy)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -273,59 +267,27 @@ def _by_row(rows: Rows) -> bool:
     return set(rows.dataset.groups.kinds) != {CATEGORICAL} and len(rows.groups) <= _ROWS_PER_CELL * rows.n_groups
 
 
-def open_job(
-    y: Any,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    sample_weight: Any = None,
-    normalize: bool = False,
-    request: Request,
-    settings: Settings,
-    costs: Any = None,
-) -> MemoryTask:
+def open_job(y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any) -> MemoryTask:
     """Read a table, merge it and settle what is asked of it."""
-    dataset = read(
-        y,
-        sensitive_features=sensitive_features,
-        control_features=control_features,
-        sample_weight=sample_weight,
-        normalize=normalize,
-        missing=request.missing,
-        weightless="allow",
-    )
-    return MemoryTask.of(dataset, request, settings, costs)
+    return MemoryTask.of(read(y, **data, missing=request.missing, weightless="allow"), request, settings, costs)
 
 
 def refuse_scores(dataset: Dataset) -> None:
     """Refuse one column of scores, which reads as classes that occur once or twice each: it would take groups x classes^2 numbers."""
     n_classes, n_rows = dataset.n_classes, dataset.size
     if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
-        raise InputError(
-            f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows.",
-            remedy="If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first.",
-            n_classes=n_classes,
-            n_rows=n_rows,
-        )
+        problem = f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows."
+        remedy = "If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first."
+        raise InputError(problem, remedy=remedy, n_classes=n_classes, n_rows=n_rows)
 
 
 def _refuse_agreement(settings: Settings, *, soft: bool) -> None:
     if settings.objective != "agreement":
         return
     if settings.lam != 1.0:
-        raise ParameterError(
-            f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none.",
-            remedy="Leave lam out, or use objective='distance'.",
-            lam=settings.lam,
-        )
+        problem = f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none."
+        raise ParameterError(problem, remedy="Leave lam out, or use objective='distance'.", lam=settings.lam)
     if soft:
-        raise ParameterError(
-            "The objective is agreement, but the labels are probabilities: there is no label to keep.",
-            remedy="Pass class labels, or use the distance with a small lam, such as 0.05.",
-            objective=settings.objective,
-        )
-
-
-def _frozen(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array
+        problem = "The objective is agreement, but the labels are probabilities: there is no label to keep."
+        remedy = "Pass class labels, or use the distance with a small lam, such as 0.05."
+        raise ParameterError(problem, remedy=remedy, objective=settings.objective)

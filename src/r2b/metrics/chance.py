@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil, floor, log, log10, sqrt
 from numbers import Integral, Real
@@ -18,7 +19,7 @@ from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
 
 _SAME = 1e-12  # a permuted parity this near to the observed one is the same number summed in another order
-_LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
+LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ def sampling_level(
     observed = parity_of_means(means, weights)
     rng = generator(random_state)
     # Unweighted classes are counts in a table, and a permutation is a draw of the table with its margins: no row is touched.
-    counted = not data.labels.is_soft and data.weight is None and means.size <= data.n_rows <= _LARGEST_HYPERGEOMETRIC
+    counted = not data.labels.is_soft and data.weight is None and means.size <= data.n_rows <= LARGEST_HYPERGEOMETRIC
     draws = parities_of_tables(class_weights(data), n_permutations, rng) if counted else parities_of_rows(data, n_permutations, rng)
     by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
     p_value = (1 + int((draws >= observed - _SAME).sum())) / (1 + n_permutations)
@@ -131,20 +132,38 @@ def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Genera
     >>> parities_of_tables(np.array([[1, 0], [0, 1]]), 4, np.random.default_rng(0))
     array([1., 1., 1., 1.])
     """
-    sizes, n_classes = counts.sum(axis=1).astype(np.int64), counts.shape[1]
-    left = np.tile(counts.sum(axis=0).astype(np.int64), (n_permutations, 1))
-    low, high = np.full(left.shape, np.inf), np.full(left.shape, -np.inf)
-    for size in sizes:
-        places = np.full(n_permutations, size)
-        rest = left.sum(axis=1)
-        for k in range(n_classes):  # a multivariate hypergeometric is one class after the other, given those before
+    shape = (n_permutations, counts.shape[1])
+    low, high, sizes = np.full(shape, np.inf), np.full(shape, -np.inf), counts.sum(axis=1)
+    for group, k, taken in tables_by_chance(counts, n_permutations, rng):
+        np.minimum(low[:, k], taken / sizes[group], out=low[:, k])
+        np.maximum(high[:, k], taken / sizes[group], out=high[:, k])
+    return np.asarray((high - low).max(axis=1))
+
+
+def tables_by_chance(counts: Array, n_tables: int, rng: np.random.Generator) -> Iterator[tuple[int, int, Array]]:
+    """Draw tables with the row and column sums of ``counts``: give row, column and the numbers there, one entry after the other."""
+    sizes, left = counts.sum(axis=1).astype(np.int64), np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1))
+    for row, size in enumerate(sizes):
+        places, rest = np.full(n_tables, size), left.sum(axis=1)
+        for k in range(counts.shape[1]):  # a multivariate hypergeometric is one column after the other, given those before
             rest -= left[:, k]
-            taken = rng.hypergeometric(left[:, k], rest, places)
+            taken = _hypergeometric(rng, left[:, k], rest, places)
             left[:, k] -= taken
             places -= taken
-            np.minimum(low[:, k], taken / size, out=low[:, k])
-            np.maximum(high[:, k], taken / size, out=high[:, k])
-    return np.asarray((high - low).max(axis=1))
+            yield row, k, taken
+
+
+def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Array) -> Array:
+    """Draw how many good ones are among those drawn, from urns of any size."""
+    total = good + bad
+    if total.max() <= LARGEST_HYPERGEOMETRIC:
+        return np.asarray(rng.hypergeometric(good, bad, drawn))
+    # NumPy has no larger urns. A count of a billion rows is normal to more digits than a permutation shows.
+    size = np.maximum(total.astype(np.float64), 2.0)
+    share = good / size
+    spread = np.sqrt(drawn * share * (1.0 - share) * np.maximum(size - drawn, 0.0) / (size - 1.0))
+    found = np.rint(drawn * share + spread * rng.standard_normal(len(good))).astype(np.int64)
+    return np.asarray(np.clip(found, np.maximum(drawn - bad, 0), np.minimum(good, drawn)))
 
 
 def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generator) -> Array:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from r2b._data.arrays import Floats
 from r2b._data.basis.functions import (
-    Floats,
     Function,
     distribution,
     function_error,

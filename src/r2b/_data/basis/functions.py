@@ -8,13 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, plain_value
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.values import family_of
 from r2b.errors import InputError, LengthError, ParameterError, ShapeError, WeightError
-
-Floats = NDArray[np.float64]
 
 
 def numeric_values(values: ArrayLike, *, what: str = "the attribute") -> Floats:

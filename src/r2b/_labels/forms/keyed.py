@@ -137,9 +137,8 @@ class SeededStream:
 def seed_word(random_state: int) -> Words:
     """Give the word that a seed is mixed in as: a number, since a generator would give every block of rows another."""
     if not isinstance(random_state, (int, np.integer)):
-        raise ParameterError(
-            f"random_state is {random_state!r}.", remedy="Pass a whole number from 0 to 2**63 - 1.", random_state=random_state
-        )
+        remedy = "Pass a whole number from 0 to 2**63 - 1."
+        raise ParameterError(f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state)
     return _mixed(np.array([seed_of(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
 
 
@@ -172,12 +171,8 @@ def _words(column: Any, name: str) -> Words:
         return np.asarray(values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64))
     if kind in "OSU":
         return _text_words(values, name)
-    raise InputError(
-        f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart.",
-        remedy="Name columns of whole numbers, text or dates.",
-        column=name,
-        dtype=str(values.dtype),
-    )
+    problem = f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart."
+    raise InputError(problem, remedy="Name columns of whole numbers, text or dates.", column=name, dtype=str(values.dtype))
 
 
 def _is_arrow(column: Any) -> bool:
@@ -211,12 +206,8 @@ def _of_objects(values: Array) -> Array:
 def _refuse_missing(missing: Array, name: str) -> None:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise MissingValueError(
-            f"Row {row} has no value of the key{f' {name!r}' if name else ''}.",
-            remedy="Name columns that tell every row apart, or fill the gap.",
-            column=name,
-            row=row,
-        )
+        remedy = "Name columns that tell every row apart, or fill the gap."
+        raise MissingValueError(f"Row {row} has no value of the key{f' {name!r}' if name else ''}.", remedy=remedy, column=name, row=row)
 
 
 def _text_words(values: Array, name: str) -> Words:
@@ -258,9 +249,8 @@ def _bytes(value: Any, name: str, row: int) -> bytes:
     if value is None or value != value:
         _refuse_missing(np.arange(row + 1) == row, name)
     if isinstance(value, float):
-        raise InputError(
-            f"Row {row} of the key {name!r} is {value!r}.", remedy="Name columns of whole numbers, text or dates.", column=name, row=row
-        )
+        remedy = "Name columns of whole numbers, text or dates."
+        raise InputError(f"Row {row} of the key {name!r} is {value!r}.", remedy=remedy, column=name, row=row)
     return str(value).encode()
 
 
@@ -310,10 +300,7 @@ def row_draws(key: Any, seed: int, data: Dataset) -> Whole:
     columns = [column.native for column in handed]
     other = next((len(column) for column in columns if len(column) != n_rows), None)
     if other is not None:
-        raise LengthError(
-            f"key has {other} rows, but the labels have {n_rows}.",
-            remedy="Pass the keys of the same rows, in the same order.",
-            lengths={"key": other, "y": n_rows},
-        )
+        remedy = "Pass the keys of the same rows, in the same order."
+        raise LengthError(f"key has {other} rows, but the labels have {n_rows}.", remedy=remedy, lengths={"key": other, "y": n_rows})
     refuse_other_index(("y", data.index), *(("key", column.index) for column in handed))
     return draws_of(key_words(columns, ["key"] * len(columns)), seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
+from r2b._data.arrays import Array, Floats, Places, Whole, smallest_unsigned
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
 
 #: How far a row of probabilities may be from a sum of 1 before it is refused; closer rows are rescaled. float32 rows need about 1e-6.
@@ -27,11 +27,8 @@ def check_matrix(rows: ArrayLike, name: str = "rows") -> Array:
     """Two-dimensional array with at least one column, not copied and not yet looked into."""
     matrix = np.asarray(rows)
     if matrix.ndim != 2:
-        raise ShapeError(
-            f"{name} has {matrix.ndim} dimensions, not 2.",
-            remedy="Pass one row per distribution and one column per class.",
-            ndim=matrix.ndim,
-        )
+        remedy = "Pass one row per distribution and one column per class."
+        raise ShapeError(f"{name} has {matrix.ndim} dimensions, not 2.", remedy=remedy, ndim=matrix.ndim)
     if matrix.shape[1] == 0:
         raise EmptyError(f"{name} has no columns.", remedy="Pass at least one class.", shape=matrix.shape)
     return matrix
@@ -43,72 +40,49 @@ def check_distributions(block: Array, totals: Floats, first: int = 0) -> None:
     if not block.size or (block.min() >= 0 and np.abs(totals - 1).max() <= SUM_TOLERANCE):
         return
     bad = np.flatnonzero(~((block >= 0).all(axis=1) & (np.abs(totals - 1) <= SUM_TOLERANCE)))[0]
-    raise ProbabilityError(
-        f"Row {first + bad} is not a distribution: its smallest entry is {block[bad].min():.6g} and its sum {totals[bad]:.6g}.",
-        remedy="Pass rows without missing or negative entries that sum to 1.",
-        row=int(first + bad),
-        total=float(totals[bad]),
-    )
+    problem = f"Row {first + bad} is not a distribution: its smallest entry is {block[bad].min():.6g} and its sum {totals[bad]:.6g}."
+    remedy = "Pass rows without missing or negative entries that sum to 1."
+    raise ProbabilityError(problem, remedy=remedy, row=int(first + bad), total=float(totals[bad]))
 
 
 def check_index(index: ArrayLike, n_table: int) -> Array:
     """One-dimensional array of integers that point into a table of ``n_table`` rows."""
     codes = np.asarray(index)
     if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "ui"):
-        raise ShapeError(
-            f"index has {codes.ndim} dimensions and type {codes.dtype}.",
-            remedy="Pass one integer per row.",
-            ndim=codes.ndim,
-            dtype=str(codes.dtype),
-        )
+        problem = f"index has {codes.ndim} dimensions and type {codes.dtype}."
+        raise ShapeError(problem, remedy="Pass one integer per row.", ndim=codes.ndim, dtype=str(codes.dtype))
     if codes.size and (codes.min() < 0 or codes.max() >= n_table):
-        raise ParameterError(
-            f"index runs from {codes.min()} to {codes.max()}, but the table has {n_table} rows.",
-            remedy="Pass indices that start at 0 and stay below the number of rows of the table.",
-            lowest=int(codes.min()),
-            highest=int(codes.max()),
-            n_table=n_table,
-        )
+        problem = f"index runs from {codes.min()} to {codes.max()}, but the table has {n_table} rows."
+        remedy = "Pass indices that start at 0 and stay below the number of rows of the table."
+        raise ParameterError(problem, remedy=remedy, lowest=int(codes.min()), highest=int(codes.max()), n_table=n_table)
     return codes
+
+
+def _one_per_row(given: ArrayLike, n_rows: int, name: str, noun: str) -> Floats:
+    """Give one number per row, or refuse another shape."""
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape != (n_rows,):
+        problem = f"{name} has shape {values.shape}, but there are {n_rows} rows."
+        raise LengthError(problem, remedy=f"Pass one {noun} per row.", shape=values.shape, n_rows=n_rows)
+    return values
 
 
 def check_weight(weight: ArrayLike, n_rows: int) -> Floats:
     """Weights as float64: one per row, finite, none negative."""
-    values = np.asarray(weight, dtype=np.float64)
-    if values.shape != (n_rows,):
-        raise LengthError(
-            f"weight has shape {values.shape}, but there are {n_rows} rows.",
-            remedy="Pass one weight per row.",
-            shape=values.shape,
-            n_rows=n_rows,
-        )
+    values = _one_per_row(weight, n_rows, "weight", "weight")
     bad = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if bad.size:
-        raise WeightError(
-            f"The weight of row {bad[0]} is {values[bad[0]]}.",
-            remedy="Pass finite weights that are not negative.",
-            row=int(bad[0]),
-            weight=float(values[bad[0]]),
-        )
+        remedy = "Pass finite weights that are not negative."
+        raise WeightError(f"The weight of row {bad[0]} is {values[bad[0]]}.", remedy=remedy, row=int(bad[0]), weight=float(values[bad[0]]))
     return values
 
 
 def _check_uniforms(uniforms: ArrayLike, n_rows: int) -> Floats:
-    values = np.asarray(uniforms, dtype=np.float64)
-    if values.shape != (n_rows,):
-        raise LengthError(
-            f"uniforms has shape {values.shape}, but there are {n_rows} rows.",
-            remedy="Pass one uniform number per row.",
-            shape=values.shape,
-            n_rows=n_rows,
-        )
+    values = _one_per_row(uniforms, n_rows, "uniforms", "uniform number")
     if values.size and not (values.min() >= 0 and values.max() < 1):
-        raise ParameterError(
-            f"uniforms run from {values.min()} to {values.max()}.",
-            remedy="Pass numbers in [0, 1), such as rng.random(n).",
-            lowest=float(values.min()),
-            highest=float(values.max()),
-        )
+        problem = f"uniforms run from {values.min()} to {values.max()}."
+        remedy = "Pass numbers in [0, 1), such as rng.random(n)."
+        raise ParameterError(problem, remedy=remedy, lowest=float(values.min()), highest=float(values.max()))
     return values
 
 
@@ -199,21 +173,24 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Arr
     np.cumsum(matrix, axis=1, dtype=np.float64, out=reached[:, :n_classes])
     totals = reached[:, n_classes - 1].copy()
     check_distributions(matrix, totals)
-    flat = reached.ravel()
     codes = np.empty(chosen.size, dtype=smallest_unsigned(n_classes))
     step = BLOCK_ENTRIES // 4
     for low in range(0, chosen.size, step):
         part = chosen[low : low + step].astype(np.intp)
-        aims = draws[low : low + step] * totals[part]
-        first = part * width
-        place = first.copy()
-        half = width >> 1
-        while half:
-            # take, not indexing: it is twice as fast, and the places are in range by construction.
-            place += half * (flat.take(place + (half - 1)) <= aims)
-            half >>= 1
-        codes[low : low + step] = place - first
+        codes[low : low + step] = ends_passed(reached, part, draws[low : low + step] * totals[part])
     return codes
+
+
+def ends_passed(table: Array, rows: Places, aims: Array) -> Places:
+    """Count the ends, in the given rows of a table of rising ends, that each aim has passed; the width is a power of two."""
+    flat, half = table.ravel(), table.shape[1] >> 1
+    first = rows * table.shape[1]
+    place = first.copy()
+    while half:
+        # take, not indexing: it is twice as fast, and the places are in range by construction.
+        place += half * (flat.take(place + (half - 1)) <= aims)
+        half >>= 1
+    return np.asarray(place - first)
 
 
 Expansion = tuple[Whole, Array, Floats]
