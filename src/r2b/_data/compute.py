@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -71,15 +71,12 @@ def available() -> int | None:
 
 
 def _of_machine() -> int | None:
-    try:
+    with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        pass
-    try:
+    with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
+    return None
 
 
 def _of_container(limit: str, used: str) -> int | None:
@@ -170,13 +167,11 @@ def in_order(work: Callable[[slice], Result], parts: Sequence[slice], threads: i
     n_threads = min(threads or (shared.threads if shared else cores()), len(parts))
     if n_threads <= 1:
         yield from map(work, parts)
-        return
-    if shared is not None and n_threads >= min(shared.threads, len(parts)):
+    elif shared is not None and n_threads >= min(shared.threads, len(parts)):
         yield from shared.pool.map(work, parts)
-        return
-    # A pool per pass: no pool has to survive a fork or be shut down.
-    with ThreadPoolExecutor(n_threads) as pool:
-        yield from pool.map(work, parts)
+    else:  # a pool per pass: no pool has to survive a fork or be shut down
+        with ThreadPoolExecutor(n_threads) as pool:
+            yield from pool.map(work, parts)
 
 
 @dataclass(eq=False)

@@ -6,6 +6,7 @@ are otherwise left where they are: the label matrix is never copied.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -15,6 +16,7 @@ import numpy as np
 from r2b._data import Dataset, Groups
 from r2b._data.arrays import BLOCK_ROWS, Array, Floats, by_first, exact_bincount, row_hashes, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
 
@@ -114,7 +116,7 @@ class Rows:
     def group_weight(self) -> Floats:
         """Total weight of each group, of shape (n_groups,)."""
         if self.weight is None:
-            return _block_count(self.groups, self.n_groups)
+            return _block_count(self.groups.__getitem__, len(self.groups), self.n_groups)
         return np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
 
 
@@ -188,12 +190,7 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     elif repeats is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
         total = _count_in_pairs(dataset)
     else:
-        total = np.zeros(n_cells)
-        block = max(BLOCK_ROWS, 4 * n_cells)  # the table of a block must not cost more than its rows
-        # Blocks in a fixed order: the same rows give the same bits, and the joint codes never exist whole.
-        for start in range(0, dataset.n_rows, block):
-            joint = joint_codes(dataset, start, start + block)
-            total += np.bincount(joint, None if repeats is None else repeats[start : start + block], minlength=n_cells)
+        total = _block_count(lambda rows: joint_codes(dataset, rows.start, rows.stop), dataset.n_rows, n_cells, repeats)
     return total.reshape(dataset.n_groups, dataset.n_classes)
 
 
@@ -211,11 +208,11 @@ def _count_in_pairs(dataset: Dataset) -> Floats:
     return np.asarray(each[: dataset.n_groups * dataset.n_classes], dtype=np.float64)
 
 
-def _block_count(codes: Array, n_codes: int) -> Floats:
+def _block_count(codes: Callable[[slice], Array], n_rows: int, n_codes: int, repeats: Array | None = None) -> Floats:
     total = np.zeros(n_codes)
-    block = max(BLOCK_ROWS, 4 * n_codes)  # the table of a block must not cost more than its rows
-    for start in range(0, len(codes), block):
-        total += np.bincount(codes[start : start + block], minlength=n_codes)
+    # Blocks in a fixed order: the same rows give the same bits. The table of a block must not cost more than its rows.
+    for rows in parts_of(n_rows, max(BLOCK_ROWS, 4 * n_codes)):
+        total += np.bincount(codes(rows), None if repeats is None else repeats[rows], minlength=n_codes)
     return total
 
 

@@ -5,7 +5,7 @@ The matrix is never written to, and no temporary of its size is made unless ``no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
 from r2b._data.columns import Column, Frame, Matrix, argument_error
+from r2b._data.compute import parts_of
 from r2b._data.libraries import made_from
 from r2b._data.numbers import numbers_of
 from r2b._data.values import is_missing, key_of, listed, type_word
@@ -40,7 +41,7 @@ CLASSES = Wording(
 )
 
 
-def row_blocks(matrix: Array) -> Iterator[slice]:
+def row_blocks(matrix: Array) -> list[slice]:
     """Cut the rows of a matrix in blocks that fit the cache.
 
     Examples
@@ -49,8 +50,7 @@ def row_blocks(matrix: Array) -> Iterator[slice]:
     [slice(0, 16384, None), slice(16384, 32768, None), slice(32768, 40000, None)]
     """
     rows = max(1, BLOCK_BYTES // max(1, matrix.shape[1] * matrix.itemsize))
-    for start in range(0, len(matrix), rows):
-        yield slice(start, min(start + rows, len(matrix)))
+    return parts_of(len(matrix), rows)
 
 
 def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -> tuple[Array, bool]:

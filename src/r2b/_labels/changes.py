@@ -43,13 +43,13 @@ class Change:
     share: float
 
 
-def largest_changes(channel: Floats, weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
-    """List the ``n`` heaviest flows.
+def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
+    """List the ``n`` heaviest flows, without the answers of all groups and classes at once: they can be more than memory holds.
 
     Parameters
     ----------
-    channel : ndarray of shape (n_groups, n_classes, n_classes)
-        P(new | old, group).
+    answers : callable
+        From groups and old classes, arrays of shape (m,), to the distributions of their new classes, of shape (m, n_classes).
     weights : ndarray of shape (n_groups, n_classes)
         Weight of each (group, old label).
     groups, classes : ndarray
@@ -58,22 +58,9 @@ def largest_changes(channel: Floats, weights: Floats, groups: Array, classes: Ar
 
     Examples
     --------
-    >>> channel = np.array([[[0.75, 0.25], [0.0, 1.0]]])
-    >>> largest_changes(channel, np.array([[8.0, 2.0]]), np.array(["all"]), np.array(["no", "yes"]), 1)[0].weight
+    >>> channel, names = np.array([[[0.75, 0.25], [0.0, 1.0]]]), np.array(["no", "yes"])
+    >>> heaviest_flows(lambda cells, old: channel[cells, old], np.array([[8.0, 2.0]]), np.array(["all"]), names, 1)[0].weight
     2.0
-    """
-    return heaviest_flows(lambda cells, labels: channel[cells, labels], weights, groups, classes, n)
-
-
-def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
-    """List the ``n`` heaviest flows, without the answers of all groups and classes at once: they can be more than memory holds.
-
-    Parameters
-    ----------
-    answers : callable
-        From groups and old classes, arrays of shape (m,), to the distributions of their new classes, of shape (m, n_classes).
-    weights, groups, classes, n
-        As for :func:`largest_changes`.
     """
     pairs, n_classes = np.nonzero(weights), len(classes)
     flows, places = np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -235,8 +222,7 @@ def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
         np.add.at(sums, data.groups.codes[part], block * weight[:, None])
         np.add.at(total, data.groups.codes[part], weight)
         start += len(block)
-    means: Floats = sums / np.where(total > 0, total, 1.0)[:, None]
-    return means
+    return np.asarray(sums / np.where(total > 0, total, 1.0)[:, None])
 
 
 def take_rows(X: Any, index: Array) -> Any:

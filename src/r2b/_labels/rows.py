@@ -96,11 +96,6 @@ class FairRows:
     dataset: Dataset
     response: Response
 
-    @property
-    def unchanged(self) -> bool:
-        """Whether the labels go out as they came in."""
-        return self.response.unchanged
-
     @cached_property
     def channel(self) -> Floats:
         """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes)."""
@@ -118,16 +113,14 @@ class FairRows:
     @property
     def _table(self) -> Floats:
         # One distribution per (cell, class): the row that ``joint_codes`` points at.
-        n_classes = self.dataset.n_classes
-        return self.channel.reshape(-1, n_classes)
+        return self.channel.reshape(-1, self.dataset.n_classes)
 
     def blocks(self, size: int, dtype: DTypeLike) -> Iterator[Array]:
         """Give the matrix of fair labels ``size`` rows at a time."""
         table = self._table.astype(dtype, copy=False) if self._by_table else None
-        for start in range(0, self.dataset.n_rows, size):
-            stop = min(start + size, self.dataset.n_rows)
-            out = np.empty((stop - start, self.dataset.n_classes), dtype)
-            self._write(out, slice(start, stop), table)
+        for part in parts_of(self.dataset.n_rows, size):
+            out = np.empty((part.stop - part.start, self.dataset.n_classes), dtype)
+            self._write(out, part, table)
             yield out
 
     def matrix(self, dtype: DTypeLike) -> Array:
@@ -170,7 +163,7 @@ class FairRows:
         after the other: where they have keys in the order of their draws, which is the same wherever the rows live, else in their own.
         """
         data = self.dataset
-        if self.unchanged and not data.labels.is_soft:
+        if self.response.unchanged and not data.labels.is_soft:
             return data.labels.array
         categorical = set(data.groups.kinds) == {CATEGORICAL}
         if categorical and not data.labels.is_soft and data.weight is None:
@@ -224,8 +217,7 @@ class FairRows:
         """Give P(new class | old class) in one cell."""
         n_classes = self.dataset.n_classes
         if self._by_table:
-            mine: Array = self.channel[cell]
-            return mine
+            return np.asarray(self.channel[cell])
         out = np.empty((n_classes, n_classes))
         for part in parts_of(n_classes, max(1, _PART // n_classes)):
             out[part] = self._answers(cell * n_classes + np.arange(part.start, part.stop))
@@ -260,19 +252,18 @@ class FairRows:
         if self._by_table:
             return expand_index(joint_codes(data), self._table, data.weight)
         parts = []
-        if not data.labels.is_soft:
+        if data.labels.is_soft:
+            for start, block in self._numbered_blocks():
+                weight = None if data.weight is None else data.weight[start : start + len(block)]
+                row, code, part = expand_rows(block, weight)
+                parts.append((row + start, code, part))
+        else:
             for mine, index, table in self._coded_parts():
                 row, code, part = expand_index(index, table, None if data.weight is None else data.weight[mine])
                 parts.append((mine[row], code, part))
-            several = [np.concatenate(column) for column in zip(*parts, strict=True)]
-            order = np.argsort(several[0], kind="stable")
-            return several[0][order], several[1][order], several[2][order]
-        for start, block in self._numbered_blocks():
-            weight = None if data.weight is None else data.weight[start : start + len(block)]
-            row, code, part = expand_rows(block, weight)
-            parts.append((row + start, code, part))
         rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return rows, codes, weights
+        order = slice(None) if data.labels.is_soft else np.argsort(rows, kind="stable")
+        return rows[order], codes[order], weights[order]
 
     def sampling_variance(self) -> tuple[Floats, float]:
         """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight.

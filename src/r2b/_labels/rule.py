@@ -309,8 +309,7 @@ class MemoryRows(LabelRows):
     def sampling_deviation(self, rule: Rule) -> Floats:
         """Give the standard deviation of each group mean of drawn labels."""
         variance, total = applied(rule, self.dataset).sampling_variance()
-        deviation: Floats = np.sqrt(rule.families.squared(self.dataset.groups, variance)) / (rule.families.share[:, None] * total)
-        return deviation
+        return np.asarray(np.sqrt(rule.families.squared(self.dataset.groups, variance)) / (rule.families.share[:, None] * total))
 
     def realised(self, rule: Rule, proof: Certificate, labels: Any) -> Realised:
         """Measure labels of these rows, classes or probabilities, by the families and bounds of a rule."""

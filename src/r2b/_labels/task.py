@@ -226,9 +226,8 @@ class MemoryTask(Task):
             return means_by_cell(self.dataset, fair)
         if fair.unchanged:
             return self.before
-        problem = self.problem(self.parity)
         shifts = fair.families.shifts(self.dataset.groups, fair.prices)
-        return self.oracle.inspect(shifts, problem.lam, answers=self._answers(fair)).means
+        return self.oracle.inspect(shifts, self.problem(self.parity).lam, answers=self._answers(fair)).means
 
     def certify(self, fair: FairLabels) -> Certificate:
         """Certify labels that are said to be the answer, from the rows: nothing of their own certificate is used."""

@@ -86,8 +86,7 @@ def draws_of(words: Words, random_state: int) -> Whole:
     >>> draws_of(row_numbers(0, 2), 0)[1:] == draws_of(row_numbers(1, 1), 0)
     array([ True])
     """
-    seed = seed_word(random_state)
-    return _top_bits(_mixed(_mixed(words) ^ seed))
+    return _top_bits(_mixed(_mixed(words) ^ seed_word(random_state)))
 
 
 def uniforms_of(draws: Whole) -> Floats:
@@ -163,10 +162,8 @@ def _words(column: Any, name: str) -> Words:
     values = _of_objects(values) if values.dtype.kind == "O" else values
     kind = values.dtype.kind
     if kind in "mM":
-        missing = np.isnat(values)
-        _refuse_missing(missing, name)
-        unit = "M8[ns]" if kind == "M" else "m8[ns]"
-        return np.asarray(values.astype(unit).astype(np.int64).view(np.uint64))
+        _refuse_missing(np.isnat(values), name)
+        return np.asarray(values.astype(f"{kind}8[ns]").astype(np.int64).view(np.uint64))
     if kind in "iub":
         return np.asarray(values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64))
     if kind in "OSU":

@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Flags, Floats, Whole, smallest_unsigned
+from r2b._data.arrays import Array, Flags, Floats, Whole, ends_passed, smallest_unsigned
 from r2b._labels.forms.forest import COMPILE_FROM, Forest
 from r2b._labels.forms.keyed import BITS, SeededStream, entry_uniforms, uniforms_of
-from r2b._labels.forms.sampling import block_length, check_distributions, check_matrix, check_weight, ends_passed, sample_rows
+from r2b._labels.forms.sampling import block_length, check_matrix, check_weight, entries, sample_rows
 from r2b.errors import InputError, ParameterError
 
 #: Targets this close to an integer are that integer.
@@ -190,11 +190,8 @@ class RowRounder:
 
     def add(self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None = None) -> tuple[Whole, Whole]:
         """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
-        check_distributions(block, block.sum(axis=1, dtype=np.float64), int(numbers[0]) if len(numbers) else 0)
         values = np.ones(len(block)) if weight is None else weight / self.heaviest
-        row, column = np.nonzero(block > NEGLIGIBLE)
-        chance = block[row, column].astype(np.float64)
-        chance /= np.bincount(row, chance, minlength=len(block))[row]
+        row, column, chance = entries(block, int(numbers[0]) if len(numbers) else 0, above=NEGLIGIBLE)
         weighty = values >= NEGLIGIBLE
         weightless = np.flatnonzero(~weighty)
         drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
@@ -248,8 +245,7 @@ def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
     ndarray of shape (n_cells, n_classes, n_classes)
         Whole rows; every count of a cell is its fair value rounded up or down.
     """
-    cells = zip(counts, channel, strict=True)
-    return np.stack([whole_cell(mine, distribution, cell, random_state) for cell, (mine, distribution) in enumerate(cells)])
+    return np.stack([whole_cell(mine, channel[cell], cell, random_state) for cell, mine in enumerate(counts)])
 
 
 def whole_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Whole:
@@ -295,9 +291,8 @@ class Search:
 
     def look(self, pairs: Array, draws: Whole) -> Found:
         """Count some rows, and give the draws that are wanted."""
-        bins = draws >> (BITS - self.bits)
         place = pairs.astype(np.int64) << self.bits
-        place += bins
+        place += draws >> (BITS - self.bits)
         counted = np.bincount(place, minlength=self.wanted.size)
         mine = np.flatnonzero(self.wanted.ravel()[place])
         return counted, pairs[mine].astype(np.int64), draws[mine]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, Places, Whole, smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, ends_passed, smallest_unsigned
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
 
 #: How far a row of probabilities may be from a sum of 1 before it is refused; closer rows are rescaled. float32 rows need about 1e-6.
@@ -181,25 +181,13 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Arr
     return codes
 
 
-def ends_passed(table: Array, rows: Places, aims: Array) -> Places:
-    """Count the ends, in the given rows of a table of rising ends, that each aim has passed; the width is a power of two."""
-    flat, half = table.ravel(), table.shape[1] >> 1
-    first = rows * table.shape[1]
-    place = first.copy()
-    while half:
-        # take, not indexing: it is twice as fast, and the places are in range by construction.
-        place += half * (flat.take(place + (half - 1)) <= aims)
-        half >>= 1
-    return np.asarray(place - first)
-
-
 Expansion = tuple[Whole, Array, Floats]
 
 
-def _entries(block: Array, first: int = 0) -> tuple[Whole, Whole, Floats]:
+def entries(block: Array, first: int = 0, above: float = 0.0) -> tuple[Whole, Whole, Floats]:
     """Row, class and probability of the positive entries of a block, ordered by row then class, each row rescaled to a sum of 1."""
     check_distributions(block, block.sum(axis=1, dtype=np.float64), first)
-    row, column = np.nonzero(block)
+    row, column = np.nonzero(block > above)
     chance = block[row, column].astype(np.float64)
     # The sum of what is kept, added in the order in which a reader would: it is this sum that the weights of a row come back to.
     chance /= np.bincount(row, chance, minlength=len(block))[row]
@@ -247,7 +235,7 @@ def expand_rows(rows: ArrayLike, weight: ArrayLike | None = None, block: int | N
     # An empty part first, so that no rows at all give empty arrays of the right types.
     parts: list[Expansion] = [(np.empty(0, np.int64), np.empty(0, smallest_unsigned(n_classes)), np.empty(0))]
     for low in range(0, n, step):
-        row, column, chance = _entries(matrix[low : low + step], low)
+        row, column, chance = entries(matrix[low : low + step], low)
         row += low
         if values is not None:
             chance *= values[row]
@@ -289,7 +277,7 @@ def expand_index(index: ArrayLike, table: ArrayLike, weight: ArrayLike | None = 
     matrix = check_matrix(table, "table")
     chosen = check_index(index, len(matrix))
     values = None if weight is None else check_weight(weight, chosen.size)
-    entry_row, entry_class, chance = _entries(matrix)
+    entry_row, entry_class, chance = entries(matrix)
     entry_class = entry_class.astype(smallest_unsigned(matrix.shape[1]))
     counts = np.bincount(entry_row, minlength=len(matrix))
     starts = np.cumsum(counts) - counts

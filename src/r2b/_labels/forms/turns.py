@@ -60,9 +60,7 @@ class Turns:
         """Add a batch: group, draw and weight of its rows, the number of the first, and what gives the distributions of some of them."""
         self._n_rows = first + len(groups)
         if self._n_rows > len(self._codes):
-            self._codes = np.concatenate(
-                [self._codes, np.zeros(max(self._n_rows, 2 * len(self._codes)) - len(self._codes), self._codes.dtype)]
-            )
+            self._codes = np.pad(self._codes, (0, max(self._n_rows - len(self._codes), len(self._codes))))
         for mine in rows_by_code(groups):
             rounder = self._rounder(int(groups[mine[0]]))
             for part in parts_of(len(mine), block_length(self.n_classes)):
