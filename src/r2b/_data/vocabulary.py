@@ -117,14 +117,12 @@ class Vocabulary:
         """
         column = column if isinstance(column, Column) else column_of(column, what=what)
         if not self.has_missing:
-            codes, values = factorize(column, what=what)
-            return self._known(codes, values, None, what)
+            return self._known(*factorize(column, what=what), None, what)
         missing = column.missing()
         if missing.all():
             return np.full(len(missing), len(self), dtype=smallest_unsigned(self.n_codes))
         kept = np.flatnonzero(~missing)
-        codes, values = _factorize_rows(column, kept, what=what)
-        return with_missing(self._known(codes, values, kept, what), missing, len(self))
+        return with_missing(self._known(*_factorize_rows(column, kept, what=what), kept, what), missing, len(self))
 
     def _known(self, codes: Array, values: Array, kept: Array | None, what: str) -> Array:
         """Turn codes of values that were found into codes of those that are known; ``kept`` has the rows that have a value."""

@@ -154,11 +154,9 @@ def _mixed(words: Words) -> Words:
 
 
 def _words(column: Any, name: str) -> Words:
-    if hasattr(column, "isna"):  # pandas turns whole numbers with gaps into decimals, polars as well
-        _refuse_missing(np.asarray(column.isna()), name)
-    if hasattr(column, "null_count") and not _is_arrow(column):
-        _refuse_missing(np.asarray(column.is_null().to_numpy()), name)
-    values = _of_arrow(column, name) if _is_arrow(column) else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if hasattr(column, "isna") or hasattr(column, "is_null"):  # pandas turns whole numbers with gaps into decimals, polars as well
+        _refuse_missing(np.asarray(column.isna() if hasattr(column, "isna") else column.is_null()), name)
+    values = np.asarray(column.to_numpy() if hasattr(column, "isna") else column)
     values = _of_objects(values) if values.dtype.kind == "O" else values
     kind = values.dtype.kind
     if kind in "mM":
@@ -170,16 +168,6 @@ def _words(column: Any, name: str) -> Words:
         return _text_words(values, name)
     problem = f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart."
     raise InputError(problem, remedy="Name columns of whole numbers, text or dates.", column=name, dtype=str(values.dtype))
-
-
-def _is_arrow(column: Any) -> bool:
-    return type(column).__module__.partition(".")[0] == "pyarrow"
-
-
-def _of_arrow(column: Any, name: str) -> Array:
-    if column.null_count:
-        _refuse_missing(np.array(column.is_null().to_pylist(), bool), name)
-    return np.asarray(column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(zero_copy_only=False))
 
 
 def _of_objects(values: Array) -> Array:
