@@ -163,8 +163,7 @@ import r2b
 assert not {{"click", "rich", "r2b.cli", "r2b._files"}} & set(sys.modules)
 from r2b.cli import main
 assert main({["audit", "people.csv", *ASK, "-q"]!r}) == 0
-late = {{"rich", "pyarrow", "pandas", "polars", "numba", "scipy", "sklearn", "jinja2", "starlette"}}
-late |= {{"r2b.report", "experiments", "r2b.app"}}
+late = {{"rich", "polars", "numba", "scipy", "sklearn", "jinja2", "starlette", "r2b.report.html", "experiments", "r2b.app"}}
 print(*sorted(late & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False)

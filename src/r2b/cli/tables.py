@@ -16,7 +16,7 @@ from typing import Any
 import click
 import numpy as np
 
-from r2b import Continuous, Membership, Scan, report
+from r2b import Continuous, Membership, Scan
 from r2b._files import AtomicWriter, did_you_mean
 from r2b._files.text import as_text
 from r2b._labels.debiasing import request_and_settings
@@ -254,6 +254,8 @@ def write_reports(
     """
     if paths == (None, None):
         return
+    from r2b import report
+
     roles, families = scan.chosen(**columns), options.get("families", "both")
     asked = {name: options[name] for name in SHARED if name in options}
     normalize = options.get("normalize", False)

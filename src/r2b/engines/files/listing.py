@@ -140,7 +140,10 @@ def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: 
     """Copy a stream to a file that has no name, and tell its format from its first bytes where neither name nor user does."""
     name = "standard input" if place == STANDARD else Path(place).name
     shape = _format([place], format) if place != STANDARD or format is not None else None
-    part = copied(Part(place, name), _from_standard_input if stream is None else stream.read, scratch)
+    if stream is None:
+        part = copied(Part(place, name), _from_standard_input, scratch)
+    else:
+        part = copied(Part(place, name), stream.read, scratch, in_memory=True)  # where it was before
     if shape is None:
         with open(part.path, "rb") as file:
             compression = compression_seen(file.read(8))
@@ -152,7 +155,14 @@ def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: 
     return Listing(name, part.path, (part,), shape, False)
 
 
-def copied(part: Part, read: Callable[[int], bytes], scratch: str | None, each: Callable[[int], object] | None = None) -> Part:
+def copied(
+    part: Part,
+    read: Callable[[int], bytes],
+    scratch: str | None,
+    each: Callable[[int], object] | None = None,
+    *,
+    in_memory: bool = False,
+) -> Part:
     """Copy what a function reads to a scratch file, which is gone when the part is, however the process ends.
 
     Parameters
@@ -164,15 +174,20 @@ def copied(part: Part, read: Callable[[int], bytes], scratch: str | None, each: 
         Folder of the copy; the system's by default.
     each : callable, optional
         Told how many bytes there are so far.
+    in_memory : bool
+        Keep the copy in memory, where the system has files there; nothing of it is on a disk then.
     """
     folder, total = scratch or tempfile.gettempdir(), 0
     # A file without a name can be opened again where the system lists open files.
     nameless = os.path.isdir("/proc/self/fd")
     with _keeping(part, folder):
-        number, path = tempfile.mkstemp(dir=folder, prefix=".r2b-")
+        if in_memory and nameless and hasattr(os, "memfd_create"):
+            number, path = os.memfd_create("r2b"), ""
+        else:
+            number, path = tempfile.mkstemp(dir=folder, prefix=".r2b-")
+            if nameless:
+                os.unlink(path)
         held = _Held(number, None if nameless else path)
-        if nameless:
-            os.unlink(path)
     while more := read(_PART):
         with _keeping(part, folder):
             while more:
