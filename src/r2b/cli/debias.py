@@ -110,7 +110,7 @@ def debias_command(
     paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
     with ExitStack() as stack:
         writer = stack.enter_context(AtomicWriter(force=force))
-        meter = stack.enter_context(RowMeter(quiet=quiet or as_json))
+        meter = stack.enter_context(RowMeter(tol=given["tol"], quiet=quiet or as_json))
         scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
         writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
         shape = shape_of(source, output, output_format)
@@ -125,7 +125,7 @@ def debias_command(
             refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it, and the exit code
-                fair = scan.debias(**arguments, **asked)
+                fair = scan.debias(**arguments, **asked, progress=meter if meter.shown else None)
             rows = fair.rows
             assert isinstance(rows, TableRows)
             meter.now("Looking")

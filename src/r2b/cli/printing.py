@@ -19,6 +19,7 @@ import click
 
 from r2b import Progress
 from r2b._data.values import json_value
+from r2b._solve.solvers import TOLERANCE
 from r2b.errors import DataWarning, FileFormatError, InputError, R2BError
 
 DONE = 0
@@ -67,9 +68,9 @@ class _Shown:
         if time.monotonic() - self.begun < _MOMENT:
             return
         if self._bar is None:
-            self._bar = _bar(spun=done is None)
-            self._task = self._bar.add_task(description, total=None if done is None else 1.0)
-        self._bar.update(self._task, completed=done, description=description)
+            self._bar = _bar()
+            self._task = self._bar.add_task(description, total=None)
+        self._bar.update(self._task, total=None if done is None else 1.0, completed=done or 0.0, description=description)
 
 
 class Meter(_Shown):
@@ -83,7 +84,7 @@ class Meter(_Shown):
     quiet : bool
     """
 
-    def __init__(self, *, tol: float, n_solves: int = 1, quiet: bool = False) -> None:
+    def __init__(self, *, tol: float = TOLERANCE, n_solves: int = 1, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
         self.tol, self.n_solves = tol, n_solves
         self._first, self._last = math.nan, 0
@@ -109,8 +110,8 @@ class Meter(_Shown):
         return min(max(math.log(self._first / residual) / math.log(self._first / self.tol), 0.0), 0.99)
 
 
-class RowMeter(_Shown):
-    """A count of the rows that were read, for tables whose passes take longer than their solve."""
+class RowMeter(Meter):
+    """A bar for a table and its solve: how many rows were read, for passes that take longer than the solve, and the steps between them."""
 
     rows = 0
     _what = "Reading"
@@ -119,20 +120,23 @@ class RowMeter(_Shown):
         """Say what comes next, and count from 0."""
         self._what, self.rows = what, 0
 
-    def __call__(self, n_rows: int) -> None:
-        """Take note of some rows."""
-        self.rows += n_rows
+    def __call__(self, step: int | Progress) -> None:
+        """Take note of some rows, or of a step."""
+        if not isinstance(step, int):
+            super().__call__(step)
+            return
+        self.rows += step
         if self.shown:
             self._update(f"{self._what}, {self.rows:,} rows")
 
 
-def _bar(*, spun: bool = False) -> Any:
+def _bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     text = TextColumn("{task.description}", markup=False)
     columns = (text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    bar = Progress(*(columns if not spun else (text, TimeElapsedColumn())), console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
     return bar
 

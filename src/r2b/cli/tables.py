@@ -27,7 +27,6 @@ from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
-from r2b.report.facts import SHARED
 
 _PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")  # options of the command line
 
@@ -255,6 +254,7 @@ def write_reports(
     if paths == (None, None):
         return
     from r2b import report
+    from r2b.report.facts import SHARED
 
     roles, families = scan.chosen(**columns), options.get("families", "both")
     asked = {name: options[name] for name in SHARED if name in options}
