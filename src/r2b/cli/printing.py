@@ -70,7 +70,8 @@ class _Shown:
         if self._bar is None:
             self._bar = _bar()
             self._task = self._bar.add_task(description, total=None)
-        self._bar.update(self._task, total=None if done is None else 1.0, completed=done or 0.0, description=description)
+        seen = {"total": None if done is None else 1.0, "completed": done or 0.0, "description": description}
+        self._bar.update(self._task, **seen, refresh=done is not None)
 
 
 class Meter(_Shown):
