@@ -13,8 +13,8 @@ import r2b
 from r2b._solve.oracle.blocks import Evaluate, Fold, Inspect, LabelSums, added
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
+from r2b.engines.engine import First
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.solving import First
 from r2b.engines.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
 from r2b.errors import ProbabilityError, WeightError
 

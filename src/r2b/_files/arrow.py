@@ -29,6 +29,11 @@ def pyarrow() -> Any:
     return require("pyarrow", "Tables in files need pyarrow", extra="frames")
 
 
+def pyarrow_compute() -> Any:
+    """Import the part of the library that computes."""
+    return importlib.import_module("pyarrow.compute")
+
+
 def first_line(cause: Exception) -> str:
     """Give the first line of what another library says, without the full stop that our own sentence has."""
     return str(cause).splitlines()[0].rstrip(". ") if str(cause).strip() else type(cause).__name__
@@ -44,11 +49,6 @@ def sound(data: Any) -> Any:
     """
     data.validate(full=True)
     return data
-
-
-def _is_text(arrow: Any, kind: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind))
 
 
 def unfolded_bytes(data: Any) -> int:
@@ -70,7 +70,7 @@ def unfolded_bytes(data: Any) -> int:
 
 
 def _unfolded(array: Any) -> int:
-    arrow, compute, kind = pyarrow(), importlib.import_module("pyarrow.compute"), array.type
+    arrow, compute, kind = pyarrow(), pyarrow_compute(), array.type
     # A value takes a byte at the least, also where a file holds no bytes for it at all.
     least = max(int(array.nbytes), len(array))
     if arrow.types.is_dictionary(kind):
@@ -91,12 +91,12 @@ def _unfolded(array: Any) -> int:
 
 def _lengths(values: Any) -> Any:
     """Give the bytes of each value; of a nested one all that there are, which is more than it has."""
-    arrow, compute, kind = pyarrow(), importlib.import_module("pyarrow.compute"), values.type
+    arrow, compute, kind = pyarrow(), pyarrow_compute(), values.type
     if str(kind) in ("string_view", "binary_view"):  # few at a time: views may all look at the same long text
         plain = arrow.large_string() if str(kind) == "string_view" else arrow.large_binary()
         parts = [_lengths(values.slice(first, _FEW_ROWS).cast(plain)) for first in range(0, len(values), _FEW_ROWS)]
         return arrow.chunked_array(parts, arrow.int64())
-    if _is_text(arrow, values.type):
+    if str(kind) in ("string", "large_string", "binary", "large_binary"):
         return compute.binary_length(values).cast(arrow.int64())
     return arrow.repeat(arrow.scalar(max(int(values.nbytes), 1) if arrow.types.is_nested(kind) else 8, arrow.int64()), len(values))
 

@@ -66,21 +66,15 @@ class AtomicWriter:
         """
         target = Path(os.path.normpath(path)) if folder else Path(path)
         if any(_same(target, Path(each)) for each in self.keep):
-            raise ParameterError(
-                f"{path} is the file that is read.", remedy="Write to another name; the input is never changed.", path=str(path)
-            )
+            raise refused_path(path, f"{path} is the file that is read.", "Write to another name; the input is never changed.")
         _refuse_within(target, self.keep)
         if target.is_dir() and not folder:
-            raise ParameterError(f"{path} is a folder.", remedy="Pass the name of a file in it.", path=str(path))
+            raise refused_path(path, f"{path} is a folder.", "Pass the name of a file in it.")
         if not target.parent.is_dir():
-            raise ParameterError(f"There is no folder {str(target.parent)!r}.", remedy="Make it first, or write elsewhere.", path=str(path))
+            raise refused_path(path, f"There is no folder {str(target.parent)!r}.", "Make it first, or write elsewhere.")
         if target.is_symlink() and not target.exists() and not self.force:
-            raise ParameterError(
-                f"{path} is a link to {os.path.realpath(path)}, which is not there.",
-                remedy="Write to another name, or make the file that the link names with force=True.",
-                path=str(path),
-                target=os.path.realpath(path),
-            )
+            remedy, linked = "Write to another name, or make the file that the link names with force=True.", os.path.realpath(path)
+            raise refused_path(path, f"{path} is a link to {linked}, which is not there.", remedy, target=linked)
         if target.exists() and not self.force and not is_device(target):
             raise _exists(path)
         if folder and target.exists():
@@ -172,12 +166,17 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
 
 
+def refused_path(path: str | Path, problem: str, remedy: str, **facts: object) -> ParameterError:
+    """Give the error that says what is wrong with a path."""
+    return ParameterError(problem, remedy=remedy, path=str(path), **facts)
+
+
 def unwritable(path: str | Path, cause: OSError) -> ParameterError:
     """Say that a file cannot be written, and why."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     reason = f"the disk has no room left ({cause.strerror})" if full else cause.strerror or str(cause)
     remedy = "Make room, or write elsewhere. Nothing was left behind." if full else "Write elsewhere."
-    return ParameterError(f"{path} cannot be written: {reason}.", remedy=remedy, path=str(path), errno=cause.errno)
+    return refused_path(path, f"{path} cannot be written: {reason}.", remedy, errno=cause.errno)
 
 
 def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "write elsewhere") -> None:
@@ -190,13 +189,8 @@ def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "w
     """
     free = shutil.disk_usage(folder).free
     if free < n_bytes:
-        raise ParameterError(
-            f"The disk of {folder} has {_size(free)} free, and {what} need about {_size(n_bytes)}.",
-            remedy=f"Make room there, or {elsewhere}.",
-            path=folder,
-            free=free,
-            needed=n_bytes,
-        )
+        problem = f"The disk of {folder} has {_size(free)} free, and {what} need about {_size(n_bytes)}."
+        raise refused_path(folder, problem, f"Make room there, or {elsewhere}.", free=free, needed=n_bytes)
 
 
 def _size(n_bytes: int) -> str:
@@ -214,21 +208,18 @@ def _refuse_within(target: Path, keep: tuple[str, ...]) -> None:
         inside = other.is_dir() and place.is_relative_to(other)
         if inside or other.is_relative_to(place):
             fault = f"{target} lies in {each}, which is read." if inside else f"{target} holds {each}, which is read."
-            raise ParameterError(fault, remedy="Write to another folder; the input is never changed.", path=str(target))
+            raise refused_path(target, fault, "Write to another folder; the input is never changed.")
 
 
 def _refuse_precious(target: Path) -> None:
     """Refuse to replace a folder that holds anything but tables."""
     if not target.is_dir():
-        raise ParameterError(f"{target} is a file, and a folder is to be written.", remedy="Write to another name.", path=str(target))
+        raise refused_path(target, f"{target} is a file, and a folder is to be written.", "Write to another name.")
     for here, _, files in os.walk(target):
         odd = next((name for name in files if not name.startswith((".", "_")) and format_of(name) is None), None)
         if odd is not None:
-            raise ParameterError(
-                f"{target} would be replaced, but {os.path.join(here, odd)} is not a table.",
-                remedy="Write to another name, or remove the folder yourself.",
-                path=str(target),
-            )
+            problem = f"{target} would be replaced, but {os.path.join(here, odd)} is not a table."
+            raise refused_path(target, problem, "Write to another name, or remove the folder yourself.")
 
 
 def is_device(target: Path) -> bool:
@@ -246,7 +237,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _exists(path: str | Path) -> ParameterError:
-    return ParameterError(f"{path} is there already.", remedy="Write to another name, or replace it with force=True.", path=str(path))
+    return refused_path(path, f"{path} is there already.", "Write to another name, or replace it with force=True.")
 
 
 def _settle(folder: Path) -> None:

@@ -20,18 +20,7 @@ from r2b.errors import DamagedFileError, FileTooLargeError, ParameterError
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 COMPRESSIONS = ("gz", "bz2", "xz", "zst")
 
-_KINDS = {
-    "csv": "csv",
-    "tsv": "tsv",
-    "tab": "tsv",
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
-    "parquet": "parquet",
-    "pq": "parquet",
-    "arrow": "arrow",
-    "feather": "arrow",
-    "ipc": "arrow",
-}
+_KINDS = {kind: kind for kind in FORMATS} | {"tab": "tsv", "ndjson": "jsonl", "pq": "parquet", "feather": "arrow", "ipc": "arrow"}
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _WORKBOOK = ("a workbook", "Save the sheet as CSV, in UTF-8, and pass that.")
 _STATISTICS = ("a file of another program", "Save it there as CSV, or as Parquet, and pass that.")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from r2b._files.arrow import first_line, pyarrow
@@ -115,19 +116,13 @@ class Dialect:
         out: list[str] = []
         quoting: Literal[0, 1] = csv.QUOTE_ALL if self.quote_all else csv.QUOTE_MINIMAL
         # The writer quotes a line end inside a field only where it ends lines with such a character itself.
-        csv.writer(_Sink(out), delimiter=self.delimiter, lineterminator="\r\n", quoting=quoting).writerows(rows)
+        sink: Any = SimpleNamespace(write=out.append)  # keeps each write apart
+        csv.writer(sink, delimiter=self.delimiter, lineterminator="\r\n", quoting=quoting).writerows(rows)
         return [text[:-2] for text in out]
 
     def records(self, columns: Mapping[str, Any]) -> list[str]:
         """Give the rows of columns as the text of records."""
         return self.joined(list(zip(*(as_text(values, name) for name, values in columns.items()), strict=True)))
-
-
-class _Sink:
-    """A file that keeps each write apart."""
-
-    def __init__(self, out: list[str]) -> None:
-        self.write = out.append
 
 
 def dialect_of(format: Format) -> Dialect:

@@ -15,7 +15,7 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.compute import cores
-from r2b._files.arrow import pyarrow
+from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError, R2BError
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     array([[0.25, 0.75],
            [1.  , 0.  ]])
     """
-    arrow = pyarrow()
-    compute = _compute()
+    arrow, compute = pyarrow(), pyarrow_compute()
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise ProbabilityError(f"Row {row} has no list of probabilities in {name!r}.", remedy=_FILL, row=row, column=name)
@@ -232,33 +231,24 @@ def same_values(one: Any, other: Any) -> bool:
     return mine == others if not pyarrow().types.is_nested(plain_type(one)) else one == other
 
 
-def _compute() -> Any:
-    import importlib
-
-    return importlib.import_module("pyarrow.compute")
-
-
-def in_batches(record: Any, size: int, first: int = 0, place: str = "") -> Iterator[Batch]:
+def in_batches(record: Any, size: int, first: int = 0, place: str = "", offset: int = 0) -> Iterator[Batch]:
     """Cut a record batch or a table into batches of at most ``size`` rows."""
     pieces: Sequence[Any] = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
     done = 0
     for piece in pieces:
         for start in range(0, max(piece.num_rows, 1), size):
             part = piece.slice(start, size)
-            yield Batch(part, first + done, place, done)
+            yield Batch(part, first + done, place, offset + done)
             done += part.num_rows
 
 
 def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
     """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
-    arrow = pyarrow()
-    types = arrow.types
+    types = pyarrow().types
     if types.is_fixed_size_list(kind):
         return int(kind.list_size)
     if types.is_list(kind) or types.is_large_list(kind):
-        column = first()
-        column = column.combine_chunks() if hasattr(column, "chunks") else column
-        return int(lists_to_matrix(column, name=name).shape[1])
+        return int(lists_to_matrix(one_array(first()), name=name).shape[1])
     return None
 
 
@@ -293,10 +283,8 @@ def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | 
 
 def piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
     """Give how many rows of these columns may be held at once: fewer where they hold lists."""
-    arrow = pyarrow()
-    width = 0
-    for kind in [column.type for column in schema if columns is None or column.name in columns]:
-        width += int(kind.list_size) if arrow.types.is_fixed_size_list(kind) else 16 if arrow.types.is_nested(kind) else 1
+    types, kinds = pyarrow().types, [column.type for column in schema if columns is None or column.name in columns]
+    width = sum(int(kind.list_size) if types.is_fixed_size_list(kind) else 16 if types.is_nested(kind) else 1 for kind in kinds)
     return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
 
 

@@ -62,7 +62,6 @@ class DaskSource(Source):
     # Partitions have an order, but the number of a row in the table would take a pass to know: a key is asked for instead.
     ordered: bool = field(default=False, init=False)
     names: tuple[str, ...] = field(init=False)
-    _lengths: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         strange = next((name for name in self.table.columns if not isinstance(name, str)), None)
@@ -74,23 +73,18 @@ class DaskSource(Source):
             )
         object.__setattr__(self, "names", tuple(self.table.columns))
 
-    def list_length(self, column: str) -> int | None:
+    def first_list_length(self, column: str) -> int | None:
         """Give the length of the lists, from the first partition that has a row, where the column may hold lists."""
-        if column not in self._lengths:
-            self._lengths[column] = self._list_length(column)
-        return self._lengths[column]
-
-    def _list_length(self, column: str) -> int | None:
         if not may_hold_lists(self.table.dtypes[column]):
             return None
-        first = next(self._each([column], _first_row), None)
+        first = next(self._each([column], lambda batch: batch.record.slice(0, 1)), None)
         if first is None:
             raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
         return list_length_of(first.schema.field(0).type, column, partial(first.column, 0))
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring home one partition after the other."""
-        return self._each(columns, _itself)
+        return self._each(columns, lambda batch: batch)
 
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         """Run work on every partition, where it is."""
@@ -98,8 +92,9 @@ class DaskSource(Source):
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count partitions where they are, and add the counts up in a tree."""
-        counters = self._tasks([*keys, *([] if weight is None else [weight])], partial(_counted, tuple(keys), weight))
-        merge, empty = _delayed(_merged), Counter(keys, weight)
+        empty = Counter(keys, weight)
+        counters = self._tasks([*keys, *([] if weight is None else [weight])], empty.counted)
+        merge = _delayed(_merged)
         while len(counters) > 1:
             starts = range(0, len(counters), _MERGED_AT_ONCE)
             counters = [merge(empty, *counters[start : start + _MERGED_AT_ONCE]) for start in starts]
@@ -162,26 +157,12 @@ def _walked(block: tuple[Block] | None, task: BlockTask) -> Sums | None:
     return None if block is None else task(block[0])
 
 
-def _counted(keys: tuple[str, ...], weight: str | None, batch: Batch) -> Counter:
-    counter = Counter(keys, weight)
-    counter.add(batch)
-    return counter
-
-
 def _merged(empty: Counter, *counters: tuple[Counter] | None) -> tuple[Counter]:
     total = Counter(empty.keys, empty.weight)
     for found in counters:
         if found is not None:
             total.merge(found[0])
     return (total,)
-
-
-def _itself(batch: Batch) -> Batch:
-    return batch
-
-
-def _first_row(batch: Batch) -> Any:
-    return batch.record.slice(0, 1)
 
 
 def record_of(part: Any, place: str) -> Any:

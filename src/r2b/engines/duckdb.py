@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from r2b.engines.batch import list_length_of
-from r2b.engines.lazy import LazySource, keys_of, lookup, spilled
+from r2b.engines.lazy import LazySource, lookup, spilled
 from r2b.engines.roles import refuse_alike
 from r2b.engines.source import Relabel, joined
 from r2b.errors import ParameterError
@@ -36,7 +36,6 @@ class DuckDBSource(LazySource):
 
     name: str = "the DuckDB relation"
     ordered: bool = field(default=False, init=False)
-    _lengths: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         known: dict[str, str] = {}
@@ -50,12 +49,10 @@ class DuckDBSource(LazySource):
                 )
         object.__setattr__(self, "names", tuple(self.table.columns))
 
-    def list_length(self, column: str) -> int | None:
+    def first_list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
-        if column not in self._lengths:  # kept: a connection answers one query at a time, and this is asked while rows are streamed
-            first = self.select([column]).limit(1).to_arrow_table().column(0)
-            self._lengths[column] = list_length_of(first.type, column, lambda: first)
-        return self._lengths[column]
+        first = self.select([column]).limit(1).to_arrow_table().column(0)
+        return list_length_of(first.type, column, lambda: first)
 
     def select(self, columns: Sequence[str]) -> Any:
         """Give some columns of the relation."""
@@ -73,7 +70,7 @@ class DuckDBSource(LazySource):
 
     def joined(self, relabel: Relabel) -> Any:
         """Join what becomes of each combination of label and attributes."""
-        keys, weight = keys_of(relabel), relabel.decode.roles.weight
+        keys, weight = relabel.decode.roles.described, relabel.decode.roles.weight
         r2b_new_labels, own = lookup(self.counted(keys), relabel)
         kind = dict(zip(self.names, self.table.types, strict=True))[keys[0]]
         new = []

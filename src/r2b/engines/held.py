@@ -10,7 +10,7 @@ from typing import Any
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch, in_batches, list_length_of
+from r2b.engines.batch import Batch, ahead, in_batches, list_length_of
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined
 
@@ -19,13 +19,13 @@ BATCH_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    """Blocks in a list, walked one after the other: the smallest engine there is."""
+    """Blocks in memory, walked by threads."""
 
     blocks: list[Block]
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
-        return (task(block) for block in self.blocks)
+        return ahead(task, self.blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class HeldSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.table.schema.names))
 
-    def list_length(self, column: str) -> int | None:
+    def first_list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
         return list_length_of(self.table.schema.field(column).type, column, lambda: self.table.column(column).slice(0, 1))
 
@@ -70,9 +70,5 @@ class HeldSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a table with new columns."""
-        arrow = pyarrow()
-        parts = []
-        for batch in in_batches(self.table, self.batch_rows):
-            if len(batch):
-                parts.append(joined(batch.record, relabel, batch))
-        return arrow.Table.from_batches(parts)
+        batches = in_batches(self.table, self.batch_rows)
+        return pyarrow().Table.from_batches([joined(batch.record, relabel, batch) for batch in batches if len(batch)])

@@ -18,9 +18,8 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block, Blocks
-from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch, ahead, one_array, taken_rows
-from r2b.engines.held import BATCH_ROWS
+from r2b.engines.held import BATCH_ROWS, HeldBlocks
 from r2b.engines.roles import Decode, free_name
 from r2b.engines.source import Relabel, Source
 from r2b.engines.spool import Spool, refusal
@@ -102,7 +101,7 @@ class LazySource(Source):
                     spool = Spool(tempfile.gettempdir())
                 while spool is not None and held:
                     spool.add(held.pop(0))
-            yield KeptBlocks(held) if spool is None else spool
+            yield HeldBlocks(held) if spool is None else spool
         finally:
             held.clear()
             if spool is not None:
@@ -111,17 +110,6 @@ class LazySource(Source):
     def frame(self, relabel: Relabel) -> Any:
         """Give a frame with new columns after the old ones."""
         return self.joined(relabel) if joins(relabel) else self.made(relabel)
-
-
-@dataclass(frozen=True)
-class KeptBlocks:
-    """Blocks in memory, walked by threads."""
-
-    blocks: list[Block]
-
-    def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on every block."""
-        return ahead(task, self.blocks)
 
 
 def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterator[Batch]:
@@ -161,12 +149,6 @@ def joins(relabel: Relabel) -> bool:
     return not relabel.decode.roles.soft and relabel.form in ("soft", "expand")
 
 
-def keys_of(relabel: Relabel) -> tuple[str, ...]:
-    """Give the columns that tell what becomes of a class label."""
-    roles = relabel.decode.roles
-    return tuple(dict.fromkeys([*roles.label, *roles.attributes]))
-
-
 def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
     """Make the table that is joined to give class labels their new columns.
 
@@ -185,7 +167,7 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
         Names of the keys in it; all names in it are its own.
     """
     arrow = pyarrow()
-    keys = keys_of(relabel)
+    keys = relabel.decode.roles.described
     record = _whole(arrow.table([values[name] for name in keys], names=list(keys)))
     # Rows have weights of their own, which come in after the join.
     unweighted = replace(relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None)))

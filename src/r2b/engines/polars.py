@@ -13,7 +13,7 @@ from polars.io.plugins import register_io_source
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import list_length_of
-from r2b.engines.lazy import LazySource, keys_of, lookup
+from r2b.engines.lazy import LazySource, lookup
 from r2b.engines.source import Relabel, joined
 from r2b.errors import EmptyError, ParameterError
 
@@ -59,7 +59,7 @@ class PolarsSource(LazySource):
     def _schema(self) -> dict[str, Any]:
         return dict(self.table.collect_schema())
 
-    def list_length(self, column: str) -> int | None:
+    def first_list_length(self, column: str) -> int | None:
         """Give the width of an array column, or the length of the first list."""
         kind = self._schema[column]
         if isinstance(kind, polars.Array):
@@ -80,7 +80,7 @@ class PolarsSource(LazySource):
 
     def joined(self, relabel: Relabel) -> Any:
         """Join what becomes of each combination of label and attributes; the rows keep their order."""
-        keys, expanded = keys_of(relabel), relabel.form == "expand"
+        keys, expanded = relabel.decode.roles.described, relabel.form == "expand"
         table, own = lookup(self.counted(keys), relabel)
         new = table.schema.names[len(own) :]
         mine = {name: self._schema[key] for name, key in zip(own, keys, strict=True)}

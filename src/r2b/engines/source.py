@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -148,79 +148,39 @@ class Relabel:
             return arrow.array(classes.tolist()).take(arrow.array(codes))
         kind = batch.columns[roles.label[0]].type
         plain = plain_type(kind)
-        values = arrow.array([_plain(value) for value in classes], type=plain)
+        values = arrow.array(classes.tolist(), type=plain)
         if plain is kind:
             return taken(values, arrow.array(codes))
         return arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
 
 
-@dataclass(frozen=True, eq=False)
-class BorderSearch:
-    """One pass of the search for the borders of whole counts."""
-
-    decode: Decode
-    search: Search
-    random_state: int
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Columns that must be in a batch."""
-        roles = self.decode.roles
-        return tuple(dict.fromkeys([*roles.described, *roles.key]))
-
-    def __call__(self, batch: Batch) -> Found:
-        """Count the draws of a batch."""
-        data = self.decode.read(batch)
-        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
-        return self.search.look(joint_codes(data), draws)
+def border_draws(decode: Decode, search: Search, random_state: int, batch: Batch) -> Found:
+    """Count the draws of a batch: one pass of the search for the borders of whole counts."""
+    data = decode.read(batch)
+    return search.look(joint_codes(data), draws_of(keys_of(batch, decode.roles.key), random_state))
 
 
-@dataclass(frozen=True, eq=False)
-class Leaving:
-    """Adds up the classes that rows leave with, by cell."""
-
-    relabel: Relabel
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """Columns that must be in a batch."""
-        weight = self.relabel.decode.roles.weight
-        return tuple(dict.fromkeys([*self.relabel.needed, *(() if weight is None else (weight,))]))
-
-    def __call__(self, batch: Batch) -> tuple[Floats, Floats]:
-        """Give the weight of each cell of a batch, and of each class in it."""
-        decode = self.relabel.decode
-        data = decode.read(batch)
-        labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
-        return cell_sums(labels, data.groups, decode.weight(batch))
+def leaving_weights(relabel: Relabel, batch: Batch) -> tuple[Floats, Floats]:
+    """Give the weight of each cell of a batch, and of each class that its rows leave with."""
+    decode = relabel.decode
+    data = decode.read(batch)
+    labels = Labels(decode.schema.classes, codes=relabel.codes(batch, data))
+    return cell_sums(labels, data.groups, decode.weight(batch))
 
 
-@dataclass(frozen=True, eq=False)
-class Heaviest:
-    """Looks for the heaviest row of each cell."""
-
-    decode: Decode
-
-    def __call__(self, batch: Batch) -> Floats:
-        """Give the largest weight of each cell in a batch."""
-        data, weight = self.decode.read(batch), self.decode.weight(batch)
-        assert weight is not None
-        most = np.zeros(data.n_groups)
-        np.maximum.at(most, data.groups.codes, weight)
-        return most
+def heaviest_rows(decode: Decode, batch: Batch) -> Floats:
+    """Give the largest weight of each cell in a batch."""
+    data, weight = decode.read(batch), decode.weight(batch)
+    assert weight is not None
+    most = np.zeros(data.n_groups)
+    np.maximum.at(most, data.groups.codes, weight)
+    return most
 
 
-@dataclass(frozen=True, eq=False)
-class Coded:
-    """Reads the rows of a batch that are to be rounded in turn."""
-
-    decode: Decode
-    random_state: int
-
-    def __call__(self, batch: Batch) -> tuple[int, Dataset, Whole, Floats | None]:
-        """Give the number of the first row, the rows, their draws and their weights."""
-        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
-        return batch.first, self.decode.read(batch), draws, self.decode.weight(batch)
+def drawn_rows(decode: Decode, random_state: int, batch: Batch) -> tuple[int, Dataset, Whole, Floats | None]:
+    """Give the number of the first row, the rows of a batch, their draws and their weights."""
+    draws = draws_of(keys_of(batch, decode.roles.key), random_state)
+    return batch.first, decode.read(batch), draws, decode.weight(batch)
 
 
 def keys_of(batch: Batch, key: Sequence[str]) -> NDArray[np.uint64]:
@@ -229,10 +189,6 @@ def keys_of(batch: Batch, key: Sequence[str]) -> NDArray[np.uint64]:
         return row_numbers(batch.first, len(batch))
     with batch.placed():
         return key_words([batch.columns[name] for name in key], key)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
@@ -275,9 +231,19 @@ class Source(ABC):
     names: tuple[str, ...]
     ordered: bool
 
-    @abstractmethod
+    @cached_property
+    def _list_lengths(self) -> dict[str, int | None]:
+        return {}
+
     def list_length(self, column: str) -> int | None:
         """Give the number of entries of the lists in a column, from its first row; None where it holds no lists."""
+        if column not in self._list_lengths:  # kept: an engine may answer one query at a time, and this is asked while rows are streamed
+            self._list_lengths[column] = self.first_list_length(column)
+        return self._list_lengths[column]
+
+    @abstractmethod
+    def first_list_length(self, column: str) -> int | None:
+        """Look at the first row for the number of entries of its list; None where the column holds no lists."""
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
@@ -304,7 +270,7 @@ class Source(ABC):
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, and add up their weights."""
         counter = Counter(keys, weight)
-        for batch in self.batches([*keys, *([] if weight is None or weight in keys else [weight])]):
+        for batch in self.batches([*keys, *([] if weight is None else [weight])]):
             counter.add(batch)
         return counter.tally()
 
@@ -337,9 +303,8 @@ class Source(ABC):
         MissingValueError
             Always, unless no row lacks one after all.
         """
-        look = RefuseMissing(column, remedy)
-        for batch in self.batches([column]):
-            look(batch)
+        for _ in self.run([column], partial(_refuse_missing, column, remedy)):
+            pass
 
     @property
     def subject(self) -> str:
@@ -347,21 +312,13 @@ class Source(ABC):
         return f"The {self.name[4:]}" if self.name.startswith("the ") else self.name
 
 
-@dataclass(frozen=True)
-class RefuseMissing:
-    """Looks for a row without a value: a null or a NaN; it can be sent to where the rows are."""
-
-    column: str
-    remedy: str
-
-    def __call__(self, batch: Batch) -> None:
-        """Raise an error that says where it is."""
-        gaps = np.asarray(batch.columns[self.column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
-        if not gaps.any():
-            return
+def _refuse_missing(column: str, remedy: str, batch: Batch) -> None:
+    """Look for a row without a value, a null or a NaN, and say where it is."""
+    gaps = np.asarray(batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+    if gaps.any():
         row = int(np.flatnonzero(gaps)[0])
         with batch.placed():
-            raise MissingValueError(f"Row {row} has no value in {self.column!r}.", remedy=self.remedy, column=self.column, row=row)
+            raise MissingValueError(f"Row {row} has no value in {column!r}.", remedy=remedy, column=column, row=row)
 
 
 def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:

@@ -20,9 +20,9 @@ import numpy as np
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
-from r2b.engines.lazy import joins, keys_of, lookup
+from r2b.engines.lazy import joins, lookup
 from r2b.engines.roles import Decode, free_name, refuse_alike
-from r2b.engines.source import NO_LABEL, RefuseMissing, Relabel, Source
+from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, Ship, unpacked
 from r2b.engines.tally import MOST_COMBINATIONS, Counter, Tally, added_up
 from r2b.errors import EmptyError, InputError, MissingExtraError, ParameterError
@@ -68,7 +68,6 @@ class SparkSource(Source):
     names: tuple[str, ...] = field(init=False)
     plain: Any = field(init=False, repr=False)
     _tallies: dict[tuple[str, ...], Tally] = field(default_factory=dict, init=False, repr=False)
-    _lengths: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         _refuse_other_frames(self.data)
@@ -81,8 +80,8 @@ class SparkSource(Source):
         wanted = tuple(dict.fromkeys(columns))
         return self.plain.select(*(by_byte(self.plain, f"c{self.names.index(name)}") for name in wanted)), wanted
 
-    def list_length(self, column: str) -> int | None:
-        """Give the length of the first list; one small job where it has not been asked before."""
+    def first_list_length(self, column: str) -> int | None:
+        """Give the length of the first list, by one small job."""
         kind = self.data.schema.fields[self.names.index(column)].dataType
         if type(kind).__name__ == "VectorUDT":
             raise ParameterError(
@@ -100,11 +99,6 @@ class SparkSource(Source):
                 remedy="Name a column of classes, or of lists of numbers.",
                 column=column,
             )
-        if column not in self._lengths:
-            self._lengths[column] = self._first_length(column)
-        return self._lengths[column]
-
-    def _first_length(self, column: str) -> int:
         rows = self.select([column])[0].limit(1).collect()
         if not rows:
             raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
@@ -177,7 +171,7 @@ class SparkSource(Source):
         """Join what becomes of each combination of label and attributes, so that no row leaves Spark."""
         from pyspark.sql import functions, types
 
-        keys, fields = keys_of(relabel), self.plain.schema.fields
+        keys, fields = relabel.decode.roles.described, self.plain.schema.fields
         tally = self._tallies[keys] if keys in self._tallies else self.tally(keys)
         answers, own = lookup(tally.columns, relabel)
         places = [self.names.index(name) for name in keys]
@@ -215,11 +209,6 @@ class SparkSource(Source):
             kinds[0] = classes if roles.soft else old[self.names.index(roles.label[0])].dataType
         new = [types.StructField(f"c{len(old) + place}", kind, False) for place, kind in enumerate(kinds)]
         return mapped(self.plain, Beside(self.names, relabel), types.StructType([*old, *new]))
-
-    def refuse_missing(self, column: str, remedy: str) -> None:
-        """Find a row without a value where the rows are, and say which partition it is in."""
-        for _ in self.run([column], RefuseMissing(column, remedy)):
-            pass
 
 
 def _refuse_other_frames(frame: Any) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import mmap
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._files.atomic import refuse_little_room
+from r2b._files.atomic import refuse_little_room, refused_path
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch, ahead
+from r2b.engines.batch import ahead
 from r2b.engines.roles import Decode
-from r2b.errors import ParameterError, R2BError
+from r2b.errors import R2BError
 
 if TYPE_CHECKING:
     from r2b.engines.files import FileSource
@@ -140,12 +139,8 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
     except OSError as cause:
         raise refusal(folder, cause) from cause
     spool = Spool(folder, source.threads)
-
-    def decoded(batch: Batch) -> Block:
-        return decode(batch)
-
     try:
-        for block in source.run(decode.roles.used, decoded, coded=True):
+        for block in source.run(decode.roles.used, decode):
             spool.add(block)
         yield spool
     finally:
@@ -164,9 +159,5 @@ def refusal(folder: str, cause: OSError) -> R2BError:
     """Say that scratch space ran out, or cannot be had."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     reason = "there is no room left" if full else cause.strerror or str(cause)
-    return ParameterError(
-        f"Decoded probabilities cannot be kept in {folder}: {reason}.",
-        remedy=f"Make room there, or {_ELSEWHERE}.",
-        path=os.fspath(folder),
-        errno=cause.errno,
-    )
+    problem = f"Decoded probabilities cannot be kept in {folder}: {reason}."
+    return refused_path(folder, problem, f"Make room there, or {_ELSEWHERE}.", errno=cause.errno)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Whole
+from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.dataset import read
 from r2b._data.merge import class_weights
+from r2b._labels import FairLabels
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Search, whole_counts
 from r2b._labels.forms.turns import Turns
@@ -22,9 +25,19 @@ from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
-from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, BorderSearch, Coded, Heaviest, Leaving, Relabel, Source, new_names
+from r2b.engines.source import (
+    NO_ATTRIBUTE,
+    NO_LABEL,
+    Relabel,
+    Source,
+    border_draws,
+    drawn_rows,
+    heaviest_rows,
+    leaving_weights,
+    new_names,
+)
 from r2b.engines.tally import Tally, gaps_of
-from r2b.errors import DataWarning, MissingValueError, ParameterError, RowsUnavailableError
+from r2b.errors import DataWarning, MissingValueError, ParameterError, RowsUnavailableError, UnseenError
 
 _LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 _FRAME = "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are in memory."
@@ -117,10 +130,10 @@ class TableRows(LabelRows):
             data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
             codes = applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
-        leaving, source = Leaving(relabel), self.source.reading_numbers(self.roles)
+        source, used = self.source.reading_numbers(self.roles), (*relabel.needed, *self.roles.used)
         shape = (len(rule.schema.table), len(rule.schema.classes))
         weight, sums = np.zeros(shape[0]), np.zeros(shape)
-        for mine, classes in source.run(leaving.needed, leaving):
+        for mine, classes in source.run(used, partial(leaving_weights, relabel)):
             weight, sums = weight + mine, sums + classes
         return realised(rule.families, proof, rule.schema, sums, weight)
 
@@ -157,9 +170,9 @@ class TableRows(LabelRows):
         """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
         decode, source, heaviest = relabel.decode, self.source.reading_numbers(self.roles), None
         if self.roles.weight is not None:
-            heaviest = np.max([*source.run(self.roles.used, Heaviest(decode))], axis=0)
+            heaviest = np.max([*source.run(self.roles.used, partial(heaviest_rows, decode))], axis=0)
         turns = Turns(len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True)
-        for first, data, draws, weight in source.run(relabel.needed, Coded(decode, relabel.random_state)):
+        for first, data, draws, weight in source.run(relabel.needed, partial(drawn_rows, decode, relabel.random_state)):
             turns.take(data.groups.codes, draws, weight, first, relabel.rows(data).of_rows)
         return turns.finish()
 
@@ -202,8 +215,8 @@ class TableRows(LabelRows):
         whole = whole_counts(counts, relabel.response.channel(), relabel.random_state)
         found: Whole | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
         while isinstance(found, Search):
-            look = BorderSearch(relabel.decode, found, relabel.random_state)
-            found = found.borders(self.source.run(look.needed, look))
+            look = partial(border_draws, relabel.decode, found, relabel.random_state)
+            found = found.borders(self.source.run(relabel.needed, look))
         return found
 
 
@@ -278,3 +291,59 @@ def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: boo
         missing=missing,
         weightless="allow",
     )
+
+
+def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None:
+    """Refuse prices of probabilities for classes, and the other way round, and those of attributes that are no groups.
+
+    Raises
+    ------
+    ParameterError
+    """
+    kinds = {False: "classes", True: "probabilities"}
+    if fair.schema.is_soft != choice.soft:
+        raise ParameterError(
+            f"The prices were found for {kinds[fair.schema.is_soft]}, and {choice.called} of {table} holds {kinds[choice.soft]}.",
+            remedy=f"Name labels that are {kinds[fair.schema.is_soft]}, or debias this table.",
+        )
+    odd = next((name for name, kind in zip(fair.schema.columns, fair.schema.kinds, strict=True) if kind != CATEGORICAL), None)
+    if odd is not None:
+        raise ParameterError(
+            f"The prices were found with the continuous or uncertain attribute {odd!r}, which is read in memory only.",
+            remedy="Read the rows in parts and use fair.transform(y, sensitive_features=...).",
+            column=odd,
+        )
+
+
+def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
+    """Count class labels, and read the counts with the classes and groups of other rows.
+
+    Raises
+    ------
+    UnseenError
+        Names the values that are new together, and in how many rows they are.
+    """
+    keys = [choice.label[0], *choice.attributes]
+    tally = source.tally(keys)
+    # By place where columns have other names than those fitted, and by name where they come in another order.
+    known = dict(zip(choice.attributes, schema.vocabularies, strict=False)) | dict(zip(schema.columns, schema.vocabularies, strict=True))
+    for name in gaps_of(tally, source.subject):
+        if name == choice.label[0]:
+            source.refuse_missing(name, NO_LABEL)
+        elif name in known and not getattr(known[name], "has_missing", False):
+            source.refuse_missing(name, "Fill or drop such rows: no row lacked this value when the prices were found.")
+    try:
+        data = schema.read(tally.columns[keys[0]], **choice.features(tally.columns))
+    except UnseenError as error:
+        # Rows of a tally are combinations of values: their numbers say nothing of the table.
+        facts = {name: value for name, value in error.facts.items() if name != "row"}
+        row = error.facts.get("row")
+        if not isinstance(row, int):
+            raise
+        count, values = int(tally.count[row]), ", ".join(f"{name!r} {tally.columns[name][row].as_py()!r}" for name in keys)
+        raise UnseenError(
+            f"{source.subject} has {count:,} row{'s' if count > 1 else ''} with {values}, for which the prices were not found.",
+            remedy="Correct or drop such rows, or debias this table.",
+            **facts,
+        ) from error
+    return replace(data, groups=replace(data.groups, repeats=tally.count))

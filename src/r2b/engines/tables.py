@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from inspect import signature
 from os import PathLike
 from typing import Any, Unpack
@@ -21,17 +22,24 @@ from r2b._constraints.families.request import AbsentGroups, MissingValues, Small
 from r2b._data import Continuous, Dataset, Membership, Schema
 from r2b._data.dataset import read_labels
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
+from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
-from r2b.engines.applying import recounted, refuse_other_kind
+from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
-from r2b.engines.solving import SAMPLE_ENTRIES, open_remote
 from r2b.engines.source import Source
-from r2b.engines.table_rows import TableRows, classes_of, gathered, refuse_gaps
+from r2b.engines.table_rows import TableRows, classes_of, gathered, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import dataset_of, groups_of, refuse_lists_as_text
 from r2b.errors import ParameterError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
+_SOURCES = {
+    ("pyarrow", "Table"): ("held", "HeldSource"),
+    ("polars", "LazyFrame"): ("polars", "PolarsSource"),
+    ("duckdb", "DuckDBPyRelation"): ("duckdb", "DuckDBSource"),
+    ("_duckdb", "DuckDBPyRelation"): ("duckdb", "DuckDBSource"),
+    ("dask", "DataFrame"): ("dask", "DaskSource"),
+    ("pyspark", "DataFrame"): ("spark", "SparkSource"),
+}
 _WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
 
 
@@ -92,10 +100,8 @@ class Scan:
         -----
         Class labels take one pass that counts. Probabilities take one that counts cells, one that decodes, and a few over decoded blocks.
         """
-        request, settings = request_and_settings(options, without=_WITHOUT)
-        costs, normalize = options.get("costs"), options.get("normalize", False)
         roles = self.chosen(label, sensitive_features, control_features, sample_weight)
-        with self._opened(roles, request, settings, costs, normalize, sample_entries) as (task, rows):
+        with self._opened(roles, options, sample_entries) as (task, rows):
             return replace(task.solve(), rows=rows)
 
     @takes_options(without=_WITHOUT)
@@ -139,10 +145,8 @@ class Scan:
         >>> r2b.scan(people).frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
         array([0.1667, 0.    ])
         """
-        request, settings = request_and_settings(options, without=_WITHOUT)
-        costs, normalize = options.get("costs"), options.get("normalize", False)
         roles = self.chosen(label, sensitive_features, control_features, sample_weight)
-        with self._opened(roles, request, settings, costs, normalize, sample_entries) as (task, rows):
+        with self._opened(roles, options, sample_entries) as (task, rows):
             path = path_of(task, epsilons)
             found = [replace(each, rows=rows) for each in solved_along(task, path)]
         return Frontier(tuple(found), path)
@@ -280,10 +284,10 @@ class Scan:
         return gathered(self.source, roles, request.missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
 
     @contextmanager
-    def _opened(
-        self, roles: ColumnRoles, request: Request, settings: Settings, costs: Any, normalize: bool, sample_entries: int
-    ) -> Iterator[tuple[Task, TableRows]]:
+    def _opened(self, roles: ColumnRoles, options: Options, sample_entries: int) -> Iterator[tuple[Task, TableRows]]:
         """Count, decode or read the table, to be solved as often as asked."""
+        request, settings = request_and_settings(options, without=_WITHOUT)
+        costs, normalize = options.get("costs"), options.get("normalize", False)
         task: Task
         if not roles.categorical or (roles.soft and costs is not None):
             data = gathered(self.source, roles, request.missing, normalize=normalize)
@@ -357,29 +361,12 @@ def _source(data: Any, options: dict[str, Any]) -> Source:
         raise ParameterError(
             f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.", remedy="Leave it out.", **options
         )
-    match library, kind:
-        case _ if isinstance(data, Source):
-            return data
-        case "pyarrow", "Table":
-            from r2b.engines.held import HeldSource
-
-            return HeldSource(data)
-        case "polars", "LazyFrame":
-            from r2b.engines.polars import PolarsSource
-
-            return PolarsSource(data)
-        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
-            from r2b.engines.duckdb import DuckDBSource
-
-            return DuckDBSource(data)
-        case "dask", "DataFrame":
-            from r2b.engines.dask import DaskSource
-
-            return DaskSource(data)
-        case "pyspark", "DataFrame":
-            from r2b.engines.spark import SparkSource
-
-            return SparkSource(data)
+    if isinstance(data, Source):
+        return data
+    if (library, kind) in _SOURCES:
+        module, name = _SOURCES[library, kind]
+        found: Source = getattr(import_module(f"r2b.engines.{module}"), name)(data)
+        return found
     raise ParameterError(
         f"A {called} is not a table that can be scanned.",
         remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame or a pyarrow Table; "

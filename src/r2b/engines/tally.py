@@ -12,6 +12,7 @@ import numpy as np
 
 from r2b._data import Dataset, Groups, read
 from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
+from r2b._data.compute import parts_of
 from r2b._data.groups import read_groups
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
@@ -21,6 +22,10 @@ from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
 MOST_COMBINATIONS = 1 << 22
 _LARGEST_CODE = 1 << 62
+_FEW = 1 << 16  # combinations of codes that are counted by a table
+_NARROW = 1 << 12  # whole numbers within such a span are codes as they stand
+_MANY = 1 << 20  # the same, a column at a time
+_PART = 1 << 16
 _LOOKED_AT = 20
 _NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
 _DISTRIBUTION = re.compile(rf"[\[(]\s*{_NUMBER.pattern}(?:[,;\s]+{_NUMBER.pattern})+\s*[\])]")
@@ -85,26 +90,71 @@ class Counter:
         """Count the rows of a batch."""
         if len(batch) == 0:
             return
-        columns = [batch.columns[name] for name in self.keys]
-        self._agree([plain_type(column.type) for column in columns])
-        encoded = [encoded_column(column, name) for column, name in zip(columns, self.keys, strict=True)]
-        first, codes, counts = _combined(encoded, len(batch))
-        mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(first))
-        met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
-        for number, (count, *key) in enumerate(zip(counts.tolist(), *met, strict=True)):
-            entry = self._found.setdefault(tuple(key), [0, 0])
-            entry[0] += count
-            entry[1] += mass.get(number, 0)
+        columns = {name: batch.columns[name] for name in self.keys}
+        self._agree([plain_type(column.type) for column in columns.values()])
+        if self.weight is not None or not self._count_codes(columns, len(batch)):
+            encoded = [encoded_column(column, name) for name, column in columns.items()]
+            first, codes, counts = combined(encoded, len(batch))
+            mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(first))
+            met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
+            for number, (count, *key) in enumerate(zip(counts.tolist(), *met, strict=True)):
+                self._put(tuple(key), count, mass.get(number, 0))
         if len(self._found) > MOST_COMBINATIONS:
             refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
+
+    def counted(self, batch: Batch) -> Counter:
+        """Give what counts the same columns of a batch alone; it may be called in any thread."""
+        counter = Counter(self.keys, self.weight)
+        counter.add(batch)
+        return counter
+
+    def _put(self, key: tuple[Any, ...], count: int, mass: int = 0) -> None:
+        entry = self._found.setdefault(key, [0, 0])
+        entry[0] += count
+        entry[1] += mass
+
+    def _count_codes(self, columns: Mapping[str, Any], n_rows: int) -> bool:
+        """Count codes as they stand, where few combinations occur: several times as fast; False where they are too many."""
+        coded = [_narrow(column) or encoded_column(column, name) for name, column in columns.items()]
+        sizes = [max(len(values), 1) for _, values in coded]
+        if np.prod(sizes, dtype=np.float64) > _FEW:
+            return self._step_by_step(coded, sizes, n_rows)
+        size = int(np.prod(sizes))
+        counts = np.zeros(size, np.int64)
+        for part in parts_of(n_rows, _PART):  # parts stay in cache
+            joint = np.zeros(part.stop - part.start, np.int32)
+            for (codes, values), of in zip(coded, sizes, strict=True):
+                joint *= np.int32(of)
+                joint += codes[part].astype(np.int32, copy=False) - np.int32(values.start if isinstance(values, range) else 0)
+            counts += np.bincount(joint, minlength=size)
+        there = np.flatnonzero(counts)
+        for places, count in zip(zip(*np.unravel_index(there, sizes), strict=True), counts[there].tolist(), strict=True):
+            self._put(tuple(values[int(place)] for (_, values), place in zip(coded, places, strict=True)), count)
+        return True
+
+    def _step_by_step(self, coded: Sequence[tuple[Any, Any]], sizes: Sequence[int], n_rows: int) -> bool:
+        """Count many columns of which few combinations occur: a column at a time, keeping what occurs; False where that is too much."""
+        joint = np.zeros(n_rows, np.int64)
+        found: list[tuple[Any, ...]] = [()]
+        counts = np.array([n_rows])
+        for (codes, values), of in zip(coded, sizes, strict=True):
+            if len(found) * of > _MANY:
+                return False
+            joint *= of
+            joint += codes
+            if isinstance(values, range):
+                joint -= values.start
+            there, joint, counts = _ranked(joint, len(found) * of)
+            found = [(*found[place // of], values[place % of]) for place in there.tolist()]
+        for key, count in zip(found, counts.tolist(), strict=True):
+            self._put(key, count)
+        return True
 
     def merge(self, other: Counter) -> None:
         """Add what another has counted."""
         self._agree(other._types)
         for key, (count, mass) in other._found.items():
-            entry = self._found.setdefault(key, [0, 0])
-            entry[0] += count
-            entry[1] += mass
+            self._put(key, count, mass)
 
     def tally(self) -> Tally:
         """Give what was counted, in the order in which combinations were met."""
@@ -209,7 +259,7 @@ def _weights(batch: Batch, name: str) -> Floats:
     return weight
 
 
-def _combined(encoded: Sequence[tuple[Array, list[Any]]], n_rows: int) -> tuple[Whole, Array, Array]:
+def combined(encoded: Sequence[tuple[Array, Any]], n_rows: int) -> tuple[Whole, Array, Array]:
     """Give a row of each combination of codes, the number of the combination of each row, and their rows."""
     joint, size = np.zeros(n_rows, np.int64), 1
     for codes, values in encoded:
@@ -220,14 +270,28 @@ def _combined(encoded: Sequence[tuple[Array, list[Any]]], n_rows: int) -> tuple[
     if size > 4 * n_rows + 1024:
         found, joint = np.unique(joint, return_inverse=True)
         size = len(found)
-    counts = np.bincount(joint, minlength=size)
-    there = np.flatnonzero(counts)
-    place = np.zeros(size, np.int64)
-    place[there] = np.arange(len(there))
-    codes = place[joint]
+    there, codes, counts = _ranked(joint, size)
     first = np.empty(len(there), np.int64)
     first[codes] = np.arange(n_rows)
-    return first, codes, counts[there]
+    return first, codes, counts
+
+
+def _ranked(joint: Array, size: int) -> tuple[Whole, Array, Array]:
+    """Give the codes that occur, the rank of the code of each row among them, and their rows."""
+    counts = np.bincount(joint, minlength=size)
+    there = np.flatnonzero(counts)
+    rank = np.zeros(len(counts), np.int64)
+    rank[there] = np.arange(len(there))
+    return there, rank.take(joint), counts[there]
+
+
+def _narrow(column: Any) -> tuple[Any, range] | None:
+    """Give whole numbers of a narrow span, with the span; None for everything else."""
+    if not pyarrow().types.is_integer(column.type) or column.null_count:
+        return None
+    values = column.to_numpy(zero_copy_only=False)
+    low, high = int(values.min()), int(values.max())
+    return (values, range(low, high + 1)) if high - low < _NARROW and abs(low) < 2**30 and values.dtype.itemsize <= 8 else None
 
 
 def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | None) -> Tally:

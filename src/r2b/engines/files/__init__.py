@@ -26,7 +26,6 @@ from r2b.engines.batch import (
     rows_at_once,
     uneven_columns,
 )
-from r2b.engines.files.counting import CodeCounter
 from r2b.engines.files.listing import Listing, key_values, list_files, local_path
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import ColumnRoles, Decode
@@ -163,16 +162,14 @@ class FileSource(Source):
 
     def with_numbers(self, wanted: Sequence[str]) -> FileSource:
         """Give the same files with some columns of text read as numbers."""
-        text = {name for name in wanted if name not in self.keys and self._may_spell(name)}
+        may = self.listing.format.is_text or self.spelled
+        text = {name for name in wanted if may and name not in self.keys and "string" in str(self.kind_of(name))}
         if self.numbers.issuperset(text):
             return self
         made = replace(self, numbers=self.numbers | text)
         object.__setattr__(made, "_rows", self._rows)
         object.__setattr__(made, "_tallies", self._tallies)
         return made
-
-    def _may_spell(self, name: str) -> bool:
-        return (self.listing.format.is_text or self.spelled) and "string" in str(self.files[0].schema.field(name).type)
 
     @property
     def n_rows(self) -> int | None:
@@ -191,16 +188,13 @@ class FileSource(Source):
         """Give the Arrow type of a column."""
         return self.keys[column][0] if column in self.keys else self.files[0].schema.field(column).type
 
-    def list_length(self, column: str) -> int | None:
+    def first_list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
         return list_length_of(self.kind_of(column), column, lambda: self._first(column))
 
     def _first(self, column: str) -> Any:
         first = next(self.batches([column]), None)
         return pyarrow().array([[]], self.files[0].schema.field(column).type) if first is None else first.columns[column].slice(0, 1)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
 
     def check(self, wanted: Sequence[str], what: str) -> None:
         """Refuse columns that are not there, or more than once.
@@ -271,22 +265,23 @@ class FileSource(Source):
         table = pyarrow().Table.from_batches(found)
         return {name: table.column(name) for name in dict.fromkeys(names)}
 
-    def batches(self, columns: Sequence[str] | None, *, coded: bool = False) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str] | None) -> Iterator[Batch]:
         """Give the rows in order while the next ones are read.
 
         Parameters
         ----------
         columns : sequence of str or None
             None for all, those that folders tell after those of the files.
-        coded : bool
-            Whether text may come as a dictionary, which is faster to count.
         """
-        return self.run(columns, lambda batch: batch, coded=coded)
+        return self.run(columns, lambda batch: batch, coded=False)
 
     def run(
         self, columns: Sequence[str] | None, work: Callable[[Batch], Any], *, coded: bool = True, most_rows: int = PIECE_ROWS
     ) -> Iterator[Any]:
-        """Run work on every batch, in several threads; results come in the order of the batches."""
+        """Run work on every batch, in several threads; results come in the order of the batches.
+
+        Where ``coded`` is true, text may come as a dictionary, which is faster to count.
+        """
         wanted = None if columns is None else tuple(dict.fromkeys(columns))
 
         def done(item: tuple[int, ReadJob]) -> list[tuple[int, Any]]:
@@ -363,14 +358,8 @@ class FileSource(Source):
         if asked in self._tallies:
             return self._tallies[asked]
         source = self if weight is None else self.with_numbers([weight])
-
-        def counted(batch: Batch) -> Counter:
-            counter = CodeCounter(keys, weight)
-            counter.add(batch)
-            return counter
-
-        columns = [*keys, *([] if weight is None or weight in keys else [weight])]
-        self._tallies[asked] = added_up(source.run(columns, counted, coded=True), keys, weight)
+        columns = [*keys, *([] if weight is None else [weight])]
+        self._tallies[asked] = added_up(source.run(columns, Counter(keys, weight).counted), keys, weight)
         return self._tallies[asked]
 
     def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:

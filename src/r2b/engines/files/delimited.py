@@ -73,7 +73,10 @@ class Header:
         if delimiter is None:
             delimiter = "\t" if format.kind == "tsv" else _delimiter_of(text)
         reader = csv.reader(_lines(text), delimiter=delimiter, strict=True)
-        names = _first_record(reader, file)
+        try:
+            names = next(reader, [])
+        except csv.Error as cause:
+            raise _unreadable(file, 1, cause) from cause
         if not names:
             raise InputError(f"The first line of {file} is blank.", remedy="Put the names of the columns there.", path=file, line=1)
         raw = "".join(line for line, _ in zip(_lines(text), range(reader.line_num), strict=False))
@@ -154,8 +157,7 @@ class DelimitedStored(TextStored):
         if not places:
             return [Batch(pyarrow().record_batch({"": pyarrow().nulls(chunk.n_records)}), first + chunk.first, self.part.name, chunk.first)]
         table = self._parsed(chunk, places, coded, () if spelled else self.na)
-        found = in_batches(table, rows, first + chunk.first, self.part.name)
-        return [Batch(each.record, each.first, each.place, each.offset + chunk.first) for each in found]
+        return list(in_batches(table, rows, first + chunk.first, self.part.name, chunk.first))
 
     def _parsed(self, chunk: Chunk, places: Sequence[int], coded: Collection[str], na: Sequence[str]) -> Any:
         arrow, reader, names = pyarrow(), importlib.import_module("pyarrow.csv"), self.schema.names
@@ -271,13 +273,6 @@ def _split(line: str, mark: str) -> list[str]:
         return next(csv.reader([next(_lines(line), "").strip("\r\n")], delimiter=mark, strict=True), [])
     except csv.Error:
         return []
-
-
-def _first_record(reader: Any, file: str) -> list[str]:
-    try:
-        return next(reader, [])
-    except csv.Error as cause:
-        raise _unreadable(file, 1, cause) from cause
 
 
 def _unreadable(file: str, line: int, cause: csv.Error) -> InputError:

@@ -77,8 +77,7 @@ class JsonStored(TextStored):
             for field in fields
         ]
         record = arrow.RecordBatch.from_arrays(arrays or [arrow.nulls(len(records))], [field.name for field in fields] or [""])
-        found = in_batches(record, rows, first + chunk.first, self.part.name)
-        return [Batch(each.record, each.first, each.place, each.offset + chunk.first) for each in found]
+        return list(in_batches(record, rows, first + chunk.first, self.part.name, chunk.first))
 
     def _records(self, chunk: Chunk) -> list[Record]:
         if self._held is not None:

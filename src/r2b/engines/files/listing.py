@@ -10,12 +10,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 from urllib.request import url2pathname
 
-from r2b._files.atomic import is_device
+from r2b._files.arrow import pyarrow
+from r2b._files.atomic import is_device, refused_path
 from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
 from r2b.errors import ParameterError
 
@@ -131,9 +133,7 @@ def _readable(place: str) -> BinaryIO:
     try:
         return open(place, "rb")
     except OSError as cause:
-        raise ParameterError(
-            f"{place} cannot be read: {cause.strerror or cause}.", remedy="Check the path and the permissions.", path=place
-        ) from cause
+        raise refused_path(place, f"{place} cannot be read: {cause.strerror or cause}.", "Check the path and the permissions.") from cause
 
 
 def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: str | None) -> Listing:
@@ -216,11 +216,9 @@ def _keeping(part: Part, folder: str) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise ParameterError(
-            f"{part.name} cannot be kept in {folder} while it is read: {cause.strerror or cause}.",
-            remedy="Make room there, or name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...).",
-            path=folder,
-        ) from cause
+        remedy = "Make room there, or name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)."
+        problem = f"{part.name} cannot be kept in {folder} while it is read: {cause.strerror or cause}."
+        raise refused_path(folder, problem, remedy) from cause
 
 
 def _from_standard_input(n_bytes: int) -> bytes:
@@ -279,11 +277,7 @@ def _shared(paths: list[str]) -> str:
 
 def _fixed(pattern: str) -> str:
     """Give the folder in front of the first part of a pattern that is not a plain name."""
-    kept: list[str] = []
-    for piece in Path(pattern).parts[:-1]:
-        if glob.has_magic(piece):
-            break
-        kept.append(piece)
+    kept = list(takewhile(lambda piece: not glob.has_magic(piece), Path(pattern).parts[:-1]))
     return os.path.join(*kept) if kept else "."
 
 
@@ -297,9 +291,8 @@ def _below(folder: str) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [os.path.join(here, name) for name in files if not name.startswith((".", "_"))]
     if not found:
-        raise ParameterError(
-            f"The folder {folder} has no files.", remedy="Pass a folder of Parquet, Arrow, CSV, TSV or JSON Lines files.", path=folder
-        )
+        remedy = "Pass a folder of Parquet, Arrow, CSV, TSV or JSON Lines files."
+        raise refused_path(folder, f"The folder {folder} has no files.", remedy)
     return found
 
 
@@ -357,9 +350,8 @@ def _format(paths: Sequence[str], format: str | None) -> Format:
         found.setdefault(shape, path)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
-        raise ParameterError(
-            f"{Path(first).name} is {one} and {Path(second).name} is {other}.", remedy=f"A table has one format. {_REMEDY}", path=second
-        )
+        problem = f"{Path(first).name} is {one} and {Path(second).name} is {other}."
+        raise refused_path(second, problem, f"A table has one format. {_REMEDY}")
     return next(iter(found))
 
 
@@ -368,8 +360,6 @@ def key_values(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:
 
     Whole numbers without leading zeros are numbers, where a column has no others; everything else is text.
     """
-    from r2b._files.arrow import pyarrow
-
     arrow = pyarrow()
     found: dict[str, tuple[Any, list[Any]]] = {}
     for place, (column, _) in enumerate(parts[0].keys):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.reading import Chunk, Stored
 from r2b.engines.source import NewColumns, Relabel
+from r2b.engines.tally import combined
 from r2b.errors import InputError
 
 _HELD_BYTES = 1 << 28  # of a row group that is put together; a larger one is split
@@ -64,6 +65,15 @@ class Out:
         for each in (self._writer, self._file, self._raw):
             with suppress(Exception):  # the disk may be full; what is there is thrown away
                 each.close()
+
+    @contextmanager
+    def abandoned_on_error(self) -> Iterator[None]:
+        """Let go of the file where anything goes wrong."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
 
 
 class TextOut(Out):
@@ -117,12 +127,9 @@ class ParquetOut(Out):
         self.like_input = isinstance(file, ParquetStored)
         self._held: list[Any] = []
         self._place = ""
-        try:
+        with self.abandoned_on_error():
             options = _like(file.metadata(), schema, relabel) if isinstance(file, ParquetStored) else {}
             self._writer = parquet().ParquetWriter(self._file, schema, **options)
-        except BaseException:
-            self.abandon()
-            raise
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
         """Write some rows; those of one row group stay together."""
@@ -167,12 +174,9 @@ class ArrowOut(Out):
         # Row groups of Parquet have dictionaries of their own, of which an Arrow file can hold only one.
         self.schema = schema if like is not None else _decoded(schema)
         make = arrow.ipc.new_stream if like is not None and like.streamed else arrow.ipc.new_file
-        try:
+        with self.abandoned_on_error():
             options = arrow.ipc.IpcWriteOptions(compression=None if like is None else like.codec, use_threads=False)
             self._writer = make(self._file, self.schema, options=options)
-        except BaseException:
-            self.abandon()
-            raise
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
         """Write some rows."""
@@ -304,15 +308,9 @@ def _line_ends(raw: bytes) -> list[int]:
 
 def _tails(columns: dict[str, Any], texts_of: Callable[[Mapping[str, Any]], list[str]]) -> list[bytes]:
     """Give the text of new columns, row by row; rows that are alike are written once and looked up."""
-    coded = [column if hasattr(column, "dictionary") else column.dictionary_encode() for column in columns.values()]
-    joint, size = np.zeros(len(coded[0]), np.int64), 1
-    for column in coded:
-        of = max(len(column.dictionary), 1)
-        if size * of > 1 << 62:
-            _, joint = np.unique(joint, return_inverse=True)
-            size = len(joint)
-        joint, size = joint * of + column.indices.to_numpy(zero_copy_only=False), size * of
-    _, first, place = np.unique(joint, return_index=True, return_inverse=True)
+    coded = [column if hasattr(column, "dictionary") else column.dictionary_encode(null_encoding="encode") for column in columns.values()]
+    codes = [(column.indices.to_numpy(zero_copy_only=False), column.dictionary) for column in coded]
+    first, place, _ = combined(codes, len(coded[0]))
     texts = texts_of({name: column.take(pyarrow().array(first)) for name, column in columns.items()})
     found: list[bytes] = np.array([text.encode() for text in texts], dtype=object)[place].tolist()
     return found

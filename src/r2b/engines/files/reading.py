@@ -261,12 +261,8 @@ class TextStored(Stored):
             raw, ends = self._cut(carry, last, line)
             carry = carry[len(raw) :]
             if len(carry) > _LONGEST:
-                raise InputError(
-                    f"The record on line {line} of {self.part.name} does not end within {_LONGEST:,} bytes.",
-                    remedy="Look for a quote that is not closed.",
-                    path=self.part.path,
-                    line=line,
-                )
+                problem = f"The record on line {line} of {self.part.name} does not end within {_LONGEST:,} bytes."
+                raise self._wrong(line, problem, "Look for a quote that is not closed.")
             if blank and raw.strip(b"\r\n"):
                 raise self._blank(line - n_lines(blank))
             body = len(raw.rstrip(b"\r\n"))
@@ -306,13 +302,9 @@ class TextStored(Stored):
         seen = seen_instead(self._begin, self.format.kind)
         line += raw[:start].decode(self.encoding, "replace").count("\n")
         found = f"0x{raw[start]:02x}, on line {line}" if start < len(raw) else f"the end, on line {line}"
-        return InputError(
-            f"{self.part.name} is not {self.encoding}: byte {offset + start} ({found}) cannot be read.{f' {seen[0]}.' if seen else ''}",
-            remedy=seen[1] if seen else "Say how it is encoded, such as encoding='latin-1' or 'cp1252'.",
-            path=self.part.path,
-            byte=offset + start,
-            line=line,
-        )
+        instead, remedy = (f" {seen[0]}.", seen[1]) if seen else ("", "Say how it is encoded, such as encoding='latin-1' or 'cp1252'.")
+        problem = f"{self.part.name} is not {self.encoding}: byte {offset + start} ({found}) cannot be read.{instead}"
+        return self._wrong(line, problem, remedy, byte=offset + start)
 
     def _fault(self, chunk: Chunk, cause: Exception) -> InputError:
         """Say what is wrong with a chunk that cannot be parsed."""
@@ -321,12 +313,8 @@ class TextStored(Stored):
         except UnicodeDecodeError as other:
             if self.encoding == "utf-8":
                 return self._undecodable(chunk.offset, chunk.raw, other.start, chunk.line)
-        return InputError(
-            f"{self.part.name} cannot be read after line {chunk.line}: {first_line(cause)}.",
-            remedy="Check that it is whole, and say how it is encoded, such as encoding='latin-1' or 'cp1252'.",
-            path=self.part.path,
-            line=chunk.line,
-        )
+        remedy = "Check that it is whole, and say how it is encoded, such as encoding='latin-1' or 'cp1252'."
+        return self._wrong(chunk.line, f"{self.part.name} cannot be read after line {chunk.line}: {first_line(cause)}.", remedy)
 
     def _chunk(self, raw: bytes, ends: Whole | None, row: int, line: int, offset: int) -> Chunk:
         if ends is None:
@@ -348,12 +336,11 @@ class TextStored(Stored):
         return (raw if last else raw[: raw.rfind(b"\n") + 1]), None
 
     def _blank(self, line: int) -> InputError:
-        return InputError(
-            f"Line {line} of {self.part.name} is blank.",
-            remedy='Remove it, or write "" for a field without text.' if self.format.kind != "jsonl" else "Remove it.",
-            path=self.part.path,
-            line=line,
-        )
+        remedy = 'Remove it, or write "" for a field without text.' if self.format.kind != "jsonl" else "Remove it."
+        return self._wrong(line, f"Line {line} of {self.part.name} is blank.", remedy)
+
+    def _wrong(self, line: int, problem: str, remedy: str, **facts: object) -> InputError:
+        return InputError(problem, remedy=remedy, path=self.part.path, line=line, **facts)
 
 
 def n_lines(raw: bytes) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, sound, unpacked_bytes
+from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, pyarrow_compute, sound, unpacked_bytes
 from r2b._files.formats import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
@@ -64,7 +64,7 @@ class ParquetStored(Stored):
         with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
             # With one row come all texts that codes of the row group can stand for.
             record = sound(next(iter(file.iter_batches(1, [number], texts, use_threads=False))))
-        lengths = importlib.import_module("pyarrow.compute")
+        lengths = pyarrow_compute()
         longest = sum(int(lengths.max(lengths.binary_length(each.dictionary)).as_py() or 0) for each in record.columns)
         return max(1, min(rows, _PIECE_BYTES // max(longest, 1)))
 

@@ -194,12 +194,8 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tup
     # Columns that are looked up: their text is best read as codes, and given back as text.
     roles = relabel.decode.roles
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
-
-    def made(item: tuple[int, ReadJob]) -> tuple[int, int, Piece]:
-        number, job = item
-        return number, job.n_rows, make(number, job)
-
-    for number, n_rows, piece in ahead(made, source.jobs(columns, coded=coded, most_rows=rows_at_once(relabel)), source.threads):
+    jobs = source.jobs(columns, coded=coded, most_rows=rows_at_once(relabel))
+    for number, n_rows, piece in ahead(lambda item: (item[0], item[1].n_rows, make(*item)), jobs, source.threads):
         if source.watch is not None:
             source.watch(n_rows)
         last = number
@@ -254,27 +250,20 @@ def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, ta
         return ArrowOut(target, shape.compression, schema, file)
     own = isinstance(file, TextStored) and _by_line(source, shape)
     out = TextOut(target, shape.compression, *((file.encoding, file.mark) if own and isinstance(file, TextStored) else ()))
-    try:
+    with out.abandoned_on_error():
         out.take(header_of(file, relabel.names, shape))
-    except BaseException:
-        out.abandon()
-        raise
     return out
 
 
 def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
     """Give the columns of a file and the new ones after them, so that a file without rows has them too."""
     arrow, roles = pyarrow(), relabel.decode.roles
-    if roles.soft:
-        label = arrow.array(relabel.decode.schema.classes.values.tolist()).type
-    else:
+    kinds = [arrow.float64()] * len(relabel.names)
+    if relabel.form != "soft":
         name = roles.label[0]
-        label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
-    if relabel.form == "soft":
-        kinds = [arrow.float64()] * len(relabel.names)
-    else:
-        kinds = [label, arrow.float64(), arrow.int64()][: len(relabel.names)]
-    made = file.schema
-    for name, kind in zip(relabel.names, kinds, strict=True):
-        made = made.append(arrow.field(name, kind))
-    return made
+        if roles.soft:
+            label = arrow.array(relabel.decode.schema.classes.values.tolist()).type
+        else:
+            label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
+        kinds = [label, arrow.float64(), arrow.int64()]
+    return arrow.schema([*file.schema, *map(arrow.field, relabel.names, kinds)], file.schema.metadata)
