@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from inspect import signature
 from os import PathLike
 from typing import Any, Unpack
@@ -32,14 +31,6 @@ from r2b.engines.tally import dataset_of, groups_of, refuse_lists_as_text
 from r2b.errors import ParameterError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
-_SOURCES = {
-    ("pyarrow", "Table"): ("held", "HeldSource"),
-    ("polars", "LazyFrame"): ("polars", "PolarsSource"),
-    ("duckdb", "DuckDBPyRelation"): ("duckdb", "DuckDBSource"),
-    ("_duckdb", "DuckDBPyRelation"): ("duckdb", "DuckDBSource"),
-    ("dask", "DataFrame"): ("dask", "DaskSource"),
-    ("pyspark", "DataFrame"): ("spark", "SparkSource"),
-}
 _WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
 
 
@@ -361,12 +352,29 @@ def _source(data: Any, options: dict[str, Any]) -> Source:
         raise ParameterError(
             f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.", remedy="Leave it out.", **options
         )
-    if isinstance(data, Source):
-        return data
-    if (library, kind) in _SOURCES:
-        module, name = _SOURCES[library, kind]
-        found: Source = getattr(import_module(f"r2b.engines.{module}"), name)(data)
-        return found
+    match library, kind:
+        case _ if isinstance(data, Source):
+            return data
+        case "pyarrow", "Table":
+            from r2b.engines.held import HeldSource
+
+            return HeldSource(data)
+        case "polars", "LazyFrame":
+            from r2b.engines.polars import PolarsSource
+
+            return PolarsSource(data)
+        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
+            from r2b.engines.duckdb import DuckDBSource
+
+            return DuckDBSource(data)
+        case "dask", "DataFrame":
+            from r2b.engines.dask import DaskSource
+
+            return DaskSource(data)
+        case "pyspark", "DataFrame":
+            from r2b.engines.spark import SparkSource
+
+            return SparkSource(data)
     raise ParameterError(
         f"A {called} is not a table that can be scanned.",
         remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame or a pyarrow Table; "
