@@ -99,7 +99,7 @@ def test_a_narrow_terminal_gets_lines_broken_between_words(folder: Path) -> None
     assert max(map(len, shown.splitlines())) <= 40
     assert shown.split() == whole.split()
     wrong = on_a_terminal(folder, called("audit", "none.csv", *ASK), COLUMNS="40", NO_COLOR="1").decode()
-    assert max(map(len, wrong.splitlines())) <= 40 and " ".join(wrong.split()).endswith("Check the path and the permissions.")
+    assert max(map(len, wrong.splitlines())) <= 40 and " ".join(wrong.split()).endswith("Check the path.")
 
 
 def test_rows_of_a_table_are_not_broken(folder: Path) -> None:
@@ -134,7 +134,7 @@ def test_what_can_be_kept_is_said_without_conditions(shell: Shell) -> None:
     assert done.err.endswith("with --missing group, or leave them out with --missing exclude.\n")
     assert shell("audit", "gaps.csv", *ASK, "--missing", "group").code == 0
     shell.write("lists.jsonl", '{"job": "x", "sex": "f"}\n{"job": "y", "sex": ["m"]}\n')
-    assert shell("audit", "lists.jsonl", *ASK).err.startswith("Error: In column 'sex', ")
+    assert "holds values of several types" in shell("audit", "lists.jsonl", *ASK).err
 
 
 @pytest.mark.parametrize("words", [("debias",), ("frontier", "--points", "3")])
