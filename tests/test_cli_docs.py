@@ -69,7 +69,7 @@ def test_an_option_or_command_that_is_gone_from_the_page_is_seen(gone: str) -> N
 
 def test_every_exit_code_is_on_the_page() -> None:
     table = sections(PAGE)["Exit codes"]
-    codes = [value for name, value in vars(exits).items() if name.isupper() and not name.startswith("_")]
+    codes = [value for name, value in vars(exits).items() if name.isupper() and type(value) is int and not name.startswith("_")]
     assert sorted(codes) == [0, 1, 2, 3, 70, 130, 143]
     assert not [code for code in codes if not re.search(rf"\b{code}\b", table)]
 

@@ -163,8 +163,9 @@ def test_standard_input_is_a_table_like_any_other(suffix: str, tmp_path: Path, m
     sink = io.BytesIO()
     write_stream(source, fair.rows.relabel(fair.rule, "round"), sink, shape)
     assert sink.getvalue() == (tmp_path / f"q{suffix}").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n")))
     with pytest.raises(ParameterError, match=r"standard input cannot be kept in .*TMPDIR"):
-        FileSource.open("-", stream=io.BytesIO(b"a,b\n"), scratch=str(tmp_path / "nowhere"))
+        FileSource.open("-", scratch=str(tmp_path / "nowhere"))
 
 
 def test_a_pipe_is_read_and_written(tmp_path: Path) -> None:
