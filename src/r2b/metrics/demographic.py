@@ -10,13 +10,27 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b._data import Dataset, read
+from r2b._data import Dataset, Vocabulary, read
 from r2b._data.arrays import Array, frozen, plain_value
-from r2b._data.columns import refuse_other_choice
+from r2b._data.columns import (
+    Column,
+    argument_error,
+    column_of,
+    recognise,
+    refuse_other_choice,
+    refuse_other_index,
+    refuse_other_rows,
+    row_labels,
+)
+from r2b._data.dataset import refuse_lone_probabilities
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
+from r2b._data.vocabulary import read_vocabulary
+from r2b.errors import InputError
+from r2b.metrics.comparisons import AbsentGroup, Families, families_of
 
 Method = Literal["between_groups", "to_overall"]
+Absent = Literal["report", "error"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,29 +65,53 @@ class ParityByClass:
     Attributes
     ----------
     values : ndarray of shape (L,)
+        NaN for a class whose rows no two groups have, which only rates among true classes can be.
     classes : ndarray of shape (L,)
+    absent : tuple of AbsentGroup
+        The groups that a stratum of the control features, or a true class, lacks: they were not compared there.
     """
 
     values: Array
     classes: Array
+    absent: tuple[AbsentGroup, ...] = ()
 
     def as_dict(self) -> dict[Any, float]:
         """Give the parity by class name."""
         return {plain_value(name): float(value) for name, value in zip(self.classes, self.values, strict=True)}
 
 
-def demographic_parity(y: Any, *, sensitive_features: Any, sample_weight: Any = None, method: Method = "between_groups") -> float:
+def demographic_parity(
+    y: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+) -> float:
     """Give the multiclass demographic parity of labels, eq. (2) of the paper: 0 is fair, 1 the farthest from it.
 
     Parameters
     ----------
     y : array-like of shape (N,) or (N, L)
-        Classes, or probabilities over L classes.
+        Classes, or probabilities over L classes. With ``y_pred`` the true classes, which do not count here but must be of the same rows:
+        measures of fairlearn and scikit-learn are called ``metric(y_true, y_pred, ...)``.
+    y_pred : array-like of shape (N,) or (N, L), optional
+        Predicted classes or probabilities.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
-        Several attributes are crossed.
+        One attribute or several; :class:`r2b.Membership` for groups that are known in probability.
+    control_features : array-like of shape (N,) or (N, n_features), optional
+        Groups are compared within each of their values, or crossings of values.
+    families : {"crossed", "marginal", "both"} or list
+        Which groups are compared: the crossings of all attributes, those of each attribute, or both; or a list of columns such as
+        ``["sex", ["sex", "race"]]``. The largest of all counts.
     sample_weight : array-like of shape (N,), optional
     method : {"between_groups", "to_overall"}
         The largest difference over the classes between the means of two groups, or between the mean of a group and of all rows.
+    absent : {"report", "error"}
+        Groups that a stratum lacks are not compared there, and named by :func:`demographic_parity_by_class`; or refused by name.
 
     Returns
     -------
@@ -82,7 +120,7 @@ def demographic_parity(y: Any, *, sensitive_features: Any, sample_weight: Any = 
     Raises
     ------
     ParameterError
-        The method is not one of the two.
+        The method is not one of the two, or a family names a column that is not there.
     InputError
         The data cannot be used as they are.
 
@@ -90,19 +128,33 @@ def demographic_parity(y: Any, *, sensitive_features: Any, sample_weight: Any = 
     --------
     >>> demographic_parity(["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"])
     0.5
+
+    Of predictions, in the way that scorers call it:
+
+    >>> demographic_parity(["no", "no", "no", "yes"], ["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"])
+    0.5
     """
-    parity = demographic_parity_by_class(y, sensitive_features=sensitive_features, sample_weight=sample_weight, method=method)
-    return float(parity.values.max())
+    rows = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    parity = demographic_parity_by_class(y, y_pred, **rows, families=families, method=method, absent=absent)
+    return float(np.nanmax(parity.values))
 
 
 def demographic_parity_by_class(
-    y: Any, *, sensitive_features: Any, sample_weight: Any = None, method: Method = "between_groups"
+    y: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
 ) -> ParityByClass:
     """Give the demographic parity of each class on its own.
 
     Parameters
     ----------
-    y, sensitive_features, sample_weight, method
+    y, y_pred, sensitive_features, control_features, families, sample_weight, method, absent
         As for :func:`demographic_parity`, which is the largest of these values.
 
     Returns
@@ -114,8 +166,87 @@ def demographic_parity_by_class(
     >>> demographic_parity_by_class(["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"]).as_dict()
     {'no': 0.5, 'yes': 0.5}
     """
-    found = group_means(y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-    return ParityByClass(parity_by_class_of_means(found.means, found.weights, method), found.classes)
+    if y_pred is not None:
+        read_true_classes(y, y_pred)
+    data = read(
+        y if y_pred is None else y_pred,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        fewest_classes=1,
+        weightless="allow",
+    )
+    if y_pred is not None:
+        refuse_other_index(("y_true", row_labels(y)), ("sensitive_features", data.index))
+    values, missing = largest_differences(data, families, method, absent)
+    return ParityByClass(values[0], data.labels.vocabulary.values, missing)
+
+
+def read_true_classes(y_true: Any, y_pred: Any) -> tuple[Array, Vocabulary]:
+    """Read true classes beside predictions: their codes and their names.
+
+    Raises
+    ------
+    ShapeError
+        They are probabilities, as where the two arguments come in the wrong order.
+    InputError
+    """
+    truth, found = recognise(y_true, what="y_true"), recognise(y_pred, what="y_pred")
+    if not isinstance(truth, Column) and len(truth.columns) > 1:
+        problem = f"has {len(truth.columns)} columns, but a row has one true class"
+        raise argument_error("y_true", problem, "Pass one class per row; the order is (y_true, y_pred).", n_columns=len(truth.columns))
+    refuse_other_rows(("y_true", len(truth), truth.index), ("y_pred", len(found), found.index))
+    codes, classes = read_vocabulary(column_of(y_true, what="y_true"), what="y_true")
+    refuse_lone_probabilities(classes)
+    return codes, classes
+
+
+def largest_differences(
+    data: Dataset, families: Families, method: Method, absent: Absent, n_true: int = 0
+) -> tuple[Array, tuple[AbsentGroup, ...]]:
+    """Give the largest parity over families and strata, by class, and the groups that could not be compared.
+
+    Parameters
+    ----------
+    data : Dataset
+    families, method, absent
+        As for :func:`demographic_parity`.
+    n_true : int
+        The number of true classes where they are the last control feature.
+
+    Returns
+    -------
+    ndarray of shape (n_true or 1, L)
+        NaN for a true class whose rows no two groups have.
+    tuple of AbsentGroup
+    """
+    refuse_other_choice("absent", absent, get_args(Absent))
+    refuse_other_choice("method", method, get_args(Method))
+    means, weights = means_of(data)
+    values, missing = np.full((n_true or 1, data.n_classes), np.nan), []
+    for family in families_of(data.groups, families):
+        family.refuse_weightless(data.groups, weights)
+        compared = False
+        for found in family.compared(data.groups, means, weights):
+            lacking = family.absent(found, data.groups, n_true > 0)
+            if lacking and absent == "error":
+                raise absent_error(lacking)
+            missing += lacking
+            if len(found.present) > 1 or len(family.groups) == 1:  # of one group alone nothing differs, with strata or without
+                row, compared = found.stratum[-1] if n_true else 0, True
+                values[row] = np.fmax(values[row], parity_by_class_of_means(found.means, found.weights, method))
+        if not compared:
+            problem = f"No {'true class' if n_true else 'stratum'} has rows of two groups of the family {family.name!r}."
+            remedy = "Measure on more rows, or with coarser groups, classes or control features."
+            raise InputError(problem, remedy=remedy, family=family.name, absent=missing)
+    return frozen(values), tuple(missing)
+
+
+def absent_error(lacking: list[AbsentGroup]) -> InputError:
+    """Say which groups cannot be compared."""
+    more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
+    remedy = "Measure on more rows, or pass absent='report' to compare the groups that are there."
+    return InputError(f"The group {lacking[0]}{more}.", remedy=remedy, group=lacking[0].group, absent=lacking)
 
 
 def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -> GroupMeans:
@@ -124,7 +255,7 @@ def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`demographic_parity`.
+        As for :func:`demographic_parity`; attributes of categories, crossed.
 
     Returns
     -------

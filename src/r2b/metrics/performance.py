@@ -266,7 +266,7 @@ def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -
     index = refuse_other_rows(("y_true", len(truth), truth.index), ("scores", len(found), found.index))
     if not isinstance(truth, Column) and len(truth.columns) == 1:
         (truth,) = truth.columns  # a table of one column is a column
-    vocabulary = Vocabulary(_classes_of(found, truth, classes))
+    vocabulary = Vocabulary(classes_of(found, truth, classes))
     labels = read_known_labels(y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False)
     matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
     if distributions:
@@ -280,7 +280,14 @@ def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -
     return labels, matrix, index
 
 
-def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any) -> Array:
+def classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any, what: str = "scores") -> Array:
+    """Give the classes of columns: those given, the names of the columns, or the classes of the truth where they are as many.
+
+    Raises
+    ------
+    ShapeError, UnseenError, InputError
+        They are not as many as the columns, not the names of the columns, or one occurs twice.
+    """
     n_columns = len(found.columns)
     if classes is not None:
         codes, vocabulary = read_vocabulary(column_of(classes, what="classes"), what="classes")
@@ -289,19 +296,19 @@ def _classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: 
         if len(vocabulary) < len(known):
             raise InputError("The argument classes names a class twice.", remedy="Name every class once.", classes=known.tolist())
     elif isinstance(found, Frame):
-        return class_names(found, what="scores")
+        return class_names(found, what=what)
     elif isinstance(truth, Column):
         known, source = read_vocabulary(truth, what="y_true")[1].values, "y_true holds"
     else:
         known, source = class_names(truth, what="y_true"), "y_true has columns for"
     if len(known) != n_columns:
-        problem = f"The argument scores has {n_columns} columns, but {source} {len(known)} classes."
+        problem = f"The argument {what} has {n_columns} columns, but {source} {len(known)} classes."
         remedy = "Pass classes= with the class of every column, in order."
-        raise ShapeError(problem, remedy=remedy, argument="scores", n_columns=n_columns, n_classes=len(known))
+        raise ShapeError(problem, remedy=remedy, argument=what, n_columns=n_columns, n_classes=len(known))
     # Where both the columns and the caller name the classes, and not alike, one of the two would be silently overruled.
     names = found.names if isinstance(found, Frame) else known
     place = next((j for j, name in enumerate(names) if not same_class(name, known[j])), None)
     if place is not None:
-        problem = f"Column {place} of scores is named {plain_value(names[place])!r}, but classes says {plain_value(known[place])!r}."
+        problem = f"Column {place} of {what} is named {plain_value(names[place])!r}, but classes says {plain_value(known[place])!r}."
         raise UnseenError(problem, remedy="Leave classes away, or name the columns alike.", column=place)
     return known

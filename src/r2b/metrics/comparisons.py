@@ -1,0 +1,233 @@
+"""Which groups are compared with which: families of attributes, within strata of control features and, for odds, of true classes.
+
+It knows no constraint and no solver: what a solver is asked for is counted a second time here, from the table's cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from r2b._data.arrays import Array, cross, plain_value
+from r2b._data.attributes import CATEGORICAL, CONTINUOUS
+from r2b._data.groups import Groups, Layout
+from r2b._data.mixtures import Mixtures
+from r2b._data.values import listed
+from r2b._data.vocabulary import Vocabulary
+from r2b.errors import ParameterError, WeightError
+
+Key: TypeAlias = tuple[int, ...]
+FamilyNames = Literal["crossed", "marginal", "both"]
+Families: TypeAlias = FamilyNames | Sequence[Any]
+TRUE_CLASS = "true class"
+
+
+@dataclass(frozen=True)
+class AbsentGroup:
+    """A group without rows, or without weight, in a part of the table, so that it could not be compared there.
+
+    Attributes
+    ----------
+    family : str
+        The columns whose groups are compared.
+    group : str, number or other value
+    true_class : str, number or other value
+        Of the rows that the group lacks; None where rows are not told apart by it.
+    stratum : str
+        Of the control features; empty without them.
+    """
+
+    family: str
+    group: Any
+    true_class: Any = None
+    stratum: str = ""
+
+    def __str__(self) -> str:
+        where = [f"of true class {self.true_class!r}"] * (self.true_class is not None) + [f"in {self.stratum!r}"] * bool(self.stratum)
+        return f"{self.group!r} ({self.family}) has no rows {' '.join(where)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The groups of one family in one stratum that have weight there.
+
+    Attributes
+    ----------
+    stratum : tuple of int
+        Codes of the control features, the true class last where rows are told apart by it.
+    present : ndarray of shape (P,)
+        Numbers of the groups in their family.
+    means : ndarray of shape (P, L)
+    weights : ndarray of shape (P,)
+    cells : ndarray
+        Numbers of the cells of the stratum.
+    """
+
+    stratum: Key
+    present: Array
+    means: Array
+    weights: Array
+    cells: Array
+
+
+@dataclass(frozen=True, eq=False)
+class CellFamily:
+    """Groups that are compared with each other, as parts of a table's cells.
+
+    Attributes
+    ----------
+    name : str
+    groups : list
+        The R names.
+    parts : ndarray of shape (n_cells,) or (n_cells, R)
+        The group of each cell, or its memberships.
+    """
+
+    name: str
+    groups: list[Any]
+    parts: Array
+
+    def compared(self, cells: Groups, means: Array, weights: Array) -> Iterator[Comparison]:
+        """Give the means of the groups, one stratum after the other.
+
+        Parameters
+        ----------
+        cells : Groups
+        means : ndarray of shape (n_cells, L)
+        weights : ndarray of shape (n_cells,)
+        """
+        for stratum, inside in strata_of(cells):
+            here = inside[weights[inside] > 0]
+            part, weight = self.parts[here], weights[here]
+            if part.ndim == 2:
+                share = part * weight[:, None]
+                totals = share.sum(axis=0)
+                present = np.flatnonzero(totals > 0)
+                yield Comparison(stratum, present, share[:, present].T @ means[here] / totals[present, None], totals[present], here)
+                continue
+            present, first, place = np.unique(part, return_index=True, return_inverse=True)
+            if len(present) == len(here):  # one cell each: its mean as it is, to the last bit
+                yield Comparison(stratum, present, means[here[first]], weight[first], here)
+                continue
+            totals, sums = np.bincount(place, weight), np.zeros((len(present), means.shape[1]))
+            np.add.at(sums, place, means[here] * weight[:, None])
+            yield Comparison(stratum, present, sums / totals[:, None], totals, here)
+
+    def refuse_weightless(self, cells: Groups, weights: Array) -> None:
+        """Raise where a group has no weight in the whole table, which leaves its mean undefined everywhere."""
+        totals = np.bincount(self.parts, weights, len(self.groups)) if self.parts.ndim == 1 else weights @ self.parts
+        empty = np.flatnonzero(totals <= 0)
+        if len(empty):
+            name = plain_value(self.groups[empty[0]])
+            count = cells.rows_of(self.parts == empty[0] if self.parts.ndim == 1 else self.parts[:, empty[0]] > 0)
+            if not count:
+                problem = f"No row belongs to group {name!r} with any probability."
+                raise WeightError(problem, remedy="Leave its column out of the membership.", group=name, count=0)
+            remedy = "Give at least one of its rows a positive weight, or drop the group."
+            raise WeightError(f"The weights of all {count} rows of group {name!r} are zero.", remedy=remedy, group=name, count=count)
+
+    def absent(self, found: Comparison, cells: Groups, told_apart: bool) -> list[AbsentGroup]:
+        """Name the groups that a stratum lacks."""
+        lacking = np.setdiff1d(np.arange(len(self.groups)), found.present)
+        if not len(lacking):
+            return []
+        columns = list(range(cells.n_sensitive, len(cells.columns)))
+        true = plain_value(cells.vocabularies[columns.pop()].values[found.stratum[-1]]) if told_apart else None
+        where = ", ".join(f"{cells.columns[j]}={cells.value_name(j, code)}" for j, code in zip(columns, found.stratum, strict=False))
+        return [AbsentGroup(self.name, plain_value(self.groups[group]), true, where) for group in lacking]
+
+
+def strata_of(cells: Groups) -> Iterator[tuple[Key, Array]]:
+    """Give the codes of the control features of each stratum, and its cells; one stratum without any."""
+    if not cells.n_control:
+        yield (), np.arange(cells.n_groups)
+        return
+    control = range(cells.n_sensitive, len(cells.columns))
+    codes, table = cross([cells.table[:, j] for j in control], [cells.vocabularies[j].n_codes for j in control])
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(table)))
+    for stratum, inside in zip(table.tolist(), np.split(order, ends[:-1]), strict=True):
+        yield tuple(stratum), inside
+
+
+def with_true_classes(groups: Groups, codes: Array, classes: Vocabulary) -> Groups:
+    """Tell the rows of groups apart by their true class, as by one more control feature."""
+    crossed, table = cross([groups.codes, codes], [groups.n_groups, classes.n_codes])
+    table = np.column_stack([groups.table[table[:, 0]], table[:, 1]])
+    columns, vocabularies, _, n_control, kinds, settings = groups.parts
+    parts = ((*columns, TRUE_CLASS), (*vocabularies, classes), table, n_control + 1, (*kinds, CATEGORICAL), (*settings, None))
+    return Groups(*parts, codes=crossed)
+
+
+def families_of(cells: Groups, families: Families) -> list[CellFamily]:
+    """Settle which groups are compared.
+
+    Parameters
+    ----------
+    cells : Groups
+    families : {"crossed", "marginal", "both"} or list
+        As for :func:`r2b.metrics.demographic.demographic_parity`.
+
+    Raises
+    ------
+    ParameterError
+        A column that is not there, is named twice or cannot be crossed, or an attribute without groups.
+
+    Examples
+    --------
+    >>> from r2b._data import read
+    >>> people = {"sex": ["f", "m", "f"], "race": ["a", "b", "b"]}
+    >>> [(each.name, each.groups) for each in families_of(read([0, 1, 1], sensitive_features=people).groups, ["race"])]
+    [('race', ['a', 'b'])]
+    """
+    return [_family(cells, columns) for columns in _columns_of(families, cells)]
+
+
+def _family(cells: Groups, columns: Key) -> CellFamily:
+    name, vocabulary = " x ".join(cells.columns[j] for j in columns) or "groups", cells.vocabularies[columns[0]]
+    if isinstance(vocabulary, Mixtures):
+        return CellFamily(name, list(vocabulary.groups), vocabulary.matrix[cells.table[:, columns[0]]])
+    codes, table = cross([cells.table[:, j] for j in columns], [cells.vocabularies[j].n_codes for j in columns])
+    named = Layout(tuple(cells.columns[j] for j in columns), tuple(cells.vocabularies[j] for j in columns), table)
+    return CellFamily(name, named.names.tolist(), codes)
+
+
+def _columns_of(families: Families, cells: Groups) -> list[Key]:
+    """Give the places of the columns of each family."""
+    sensitive, kinds = cells.columns[: cells.n_sensitive], cells.kinds[: cells.n_sensitive]
+    if CONTINUOUS in kinds:
+        name = sensitive[kinds.index(CONTINUOUS)]
+        problem = f"The attribute {name!r} is continuous and has no groups to compare."
+        raise ParameterError(problem, remedy="Use r2b.metrics.explained_variation, or cut it into intervals.", column=name)
+    categorical = tuple(j for j, kind in enumerate(kinds) if kind == CATEGORICAL)
+    crossed = [categorical] * bool(categorical)
+    if isinstance(families, str) and families in get_args(FamilyNames):
+        if families == "crossed":
+            return [*crossed, *((j,) for j, kind in enumerate(kinds) if kind != CATEGORICAL)]
+        return [*((j,) for j in range(len(kinds))), *crossed * (families == "both" and len(categorical) > 1)]
+    if isinstance(families, str) or not isinstance(families, Sequence) or not families:
+        remedy = "Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']]."
+        raise ParameterError(f"families is {families!r}.", remedy=remedy, families=families)
+    return [_named_columns(family, sensitive, categorical) for family in families]
+
+
+def _named_columns(family: Any, sensitive: tuple[str, ...], categorical: Key) -> Key:
+    given = getattr(family, "names", family)  # of an r2b.Family only the columns count
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    names = tuple(map(str, given if several else (given,)))
+    unknown = next((name for name in names if name not in sensitive), None)
+    if unknown is not None or not names or len(set(names)) < len(names):
+        fault = f"names the column {unknown!r}, which sensitive_features does not have"
+        fault = fault if unknown is not None else "names a column twice" if names else "has no columns"
+        remedy = f"Name columns among {listed(sensitive)}, each once."
+        raise ParameterError(f"A family {fault}.", remedy=remedy, family=names, columns=sensitive)
+    columns = tuple(sensitive.index(name) for name in names)
+    uncertain = next((j for j in columns if j not in categorical), None)
+    if uncertain is not None and len(columns) > 1:
+        problem = f"The family {names} crosses {sensitive[uncertain]!r}, which is uncertain and has no groups of its own."
+        remedy = f"Give {sensitive[uncertain]!r} a family of its own."
+        raise ParameterError(problem, remedy=remedy, family=names, column=sensitive[uncertain])
+    return columns
