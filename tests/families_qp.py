@@ -16,12 +16,13 @@ from scipy.optimize import linprog
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One family: ``counts[i, g]`` is how much row i counts in group g; ``epsilon`` one number per class."""
+    """One family: ``counts[i, g]`` is how much row i counts in group g; ``epsilon`` one number per class; ``offsets`` groups x classes."""
 
     counts: np.ndarray
     bound: str
     epsilon: np.ndarray
     target: np.ndarray | None = None
+    offsets: np.ndarray | None = None
 
 
 @dataclass
@@ -63,11 +64,23 @@ def means_of(rule: Rule, weight: np.ndarray) -> np.ndarray:
 
 
 def limits(rule: Rule, weight: np.ndarray, k: int) -> list[tuple[np.ndarray, float, float]]:
-    """The bound of class k as ``low <= row @ x_k <= high``."""
-    means, epsilon = means_of(rule, weight), float(rule.epsilon[k])
-    share, n = weight @ rule.counts, len(means)
+    """The bound of class k as ``low <= row @ x_k <= high``: what is asked of means with their offsets, less what the offsets give."""
+    means = means_of(rule, weight)
+    offsets = np.zeros(len(means)) if rule.offsets is None else rule.offsets[:, k]
+    return [(each @ means, low - each @ offsets, high - each @ offsets) for each, low, high in _asked(rule, weight, k)]
+
+
+def _asked(rule: Rule, weight: np.ndarray, k: int) -> list[tuple[np.ndarray, float, float]]:
+    """The bound of class k as ``low <= row @ means_k <= high``."""
+    epsilon, share = float(rule.epsilon[k]), weight @ rule.counts
+    n = len(share)
+    means = np.eye(n)
     if np.isinf(epsilon):
         return []
+    if rule.bound == "ratio" and rule.offsets is not None:
+        # Means with their offsets need not be shares: below 0 none of them has a ratio.
+        below = [(row, 0.0, np.inf) for row in means] if epsilon < 1 else []
+        return below + _asked(Rule(rule.counts, rule.bound, rule.epsilon), weight, k)
     if rule.bound == "range" or (rule.bound == "ratio" and epsilon == 0):
         pairs = [(g, g + 1) for g in range(n - 1)] if epsilon == 0 else [(g, h) for g in range(n) for h in range(g)]
         return [(means[g] - means[h], -epsilon, epsilon) for g, h in pairs]

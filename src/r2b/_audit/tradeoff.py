@@ -213,7 +213,7 @@ def path_of(task: Task, epsilons: int | ArrayLike) -> Floats:
         raise ParameterError(f"epsilons is {epsilons!r}, which are not numbers.", remedy=remedy, epsilons=epsilons) from None
     if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)
-    largest = max(LARGEST["target"] if isinstance(member.bound, TargetBound) else 1.0 for member in task.parity.members)
+    largest = max(LARGEST["target"] if isinstance(member.bound.shape, TargetBound) else 1.0 for member in task.parity.members)
     refuse_percentages("epsilons", path, largest)
     return path
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._constraints.families.offsets import Offsets
 from r2b._constraints.families.request import CHOICES as REQUEST_CHOICES
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, Target, is_a, one_of
 from r2b._constraints.parity.bounds import Epsilon
@@ -50,6 +51,10 @@ class Options(TypedDict, total=False):
     families : {"crossed", "marginal", "both"} or list
         Which groups must agree with each other: the crossings of all attributes, the values of each attribute on its own, or both. A list
         names the columns of each family, such as ``["sex", ["sex", "race"]]``, or holds :class:`r2b.Family` with bounds of their own.
+    offsets : array-like of shape (n_groups, L), frame or mapping, optional
+        What is added to the mean of each group, class by class, before the bound is asked: what is known to be wrong with the means that
+        are seen, such as those of predicted groups. One row per group, in the order of ``FairLabels.groups`` or by their names, which adds
+        up to 0; for several families a mapping from their names to such rows.
     missing : {"error", "group", "exclude"}
         Rows without a value of an attribute: refused, a group of their own, or left out of the families that need the value.
     min_group_size : int
@@ -88,6 +93,7 @@ class Options(TypedDict, total=False):
     bound: BoundName
     target: Target | None
     families: FamilyChoice | Sequence[str | Sequence[str] | Family]
+    offsets: Offsets | None
     missing: MissingValues
     min_group_size: int
     small_groups: SmallGroups

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 FORMAT = "r2b-solution"
-VERSION = 2
+VERSION = 3
+_PLAIN = 2  # what a file without offsets is written as, for releases that know no other
 
 
 def save(fair: FairLabels, path: str | PathLike[str]) -> None:
@@ -59,7 +60,7 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
     content: dict[str, Any] = json_value(
         {
             "format": FORMAT,
-            "version": VERSION,
+            "version": _PLAIN if all(member.bound.offsets is None for member in fair.families.members) else VERSION,
             "schema": fair.schema.to_json(),
             "families": fair.families.to_json(),
             "prices": fair.prices,
@@ -284,7 +285,7 @@ MEASURES = {
 
 
 def _is_plain(proof: Certificate) -> bool:
-    return len(proof.families) < 2 and all(family.bound == "range" for family in proof.families)
+    return len(proof.families) < 2 and all(family.bound == "range" and family.offsets is None for family in proof.families)
 
 
 def _families(proof: Certificate, found: Realised | None) -> list[str]:
@@ -295,7 +296,8 @@ def _families(proof: Certificate, found: Realised | None) -> list[str]:
     for place, family in enumerate(shown):
         before, soft = float(family.measure_before.max()), float(family.measure.max())
         after = f"{soft:.4f}" if found is None else f"{float(found.families[place].measure.max()):.4f}, {soft:.4f} as probabilities"
-        lines.append(f"    {written(family.name)}: {MEASURES[family.bound]} {before:.4f} -> {after}  (epsilon {_bound(family.epsilon)})")
+        what = MEASURES[family.bound] + ("" if family.offsets is None else " of means with their offsets")
+        lines.append(f"    {written(family.name)}: {what} {before:.4f} -> {after}  (epsilon {_bound(family.epsilon)})")
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
 

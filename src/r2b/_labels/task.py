@@ -138,7 +138,7 @@ class Task:
     def _nothing_to_do(self, problem: Problem) -> Status | None:
         if not self.keeps_labels:
             return None
-        if all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound, TargetBound) for m in problem.parity.members):
+        if all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound.shape, TargetBound) for m in problem.parity.members):
             return Status.ONE_GROUP
         # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
         return Status.ALREADY_FAIR if problem.parity.violation(self.means_before) <= _ROUNDING else None

@@ -99,6 +99,8 @@ class FamilyProof:
         Largest amount by which a mean lies outside the bound; 0 where all classes meet it.
     groups : slice
         Its groups among the rows of ``Certificate.means``.
+    offsets : ndarray of shape (n_groups of the family, n_classes) or None
+        What was added to the means of its groups before ``measure`` and ``excess`` were taken; None for nothing.
     """
 
     name: str
@@ -108,11 +110,13 @@ class FamilyProof:
     measure_before: Floats
     excess: float
     groups: slice
+    offsets: Floats | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values that strict JSON can hold."""
+        """Give it as plain values that strict JSON can hold; offsets only where there are any."""
         groups = [self.groups.start, self.groups.stop]
-        return {name: groups if name == "groups" else json_value(getattr(self, name)) for name in self.__dataclass_fields__}
+        stored = {name: groups if name == "groups" else json_value(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: value for name, value in stored.items() if name != "offsets" or value is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +133,7 @@ class Certificate:
     epsilon : ndarray of shape (n_classes,)
         The smallest of any family.
     excess : float
-        Largest amount by which a mean lies outside the bound of a family; 0 where all are met.
+        Largest amount by which a mean, with its offset where there is one, lies outside the bound of a family; 0 where all are met.
     means, means_before : ndarray of shape (n_groups, n_classes)
     objective : float
         ``lam/2 |x|^2 - <x, y>`` per unit of weight.
@@ -209,9 +213,9 @@ class Certificate:
             if not 0 <= first < last <= n_groups:
                 raise ValueError(f"a family has the groups {first} to {last} of {n_groups}")
             excess = float(_restored("excess", family["excess"], ()))
-            families.append(
-                FamilyProof(name=str(family["name"]), bound=str(family["bound"]), **by_class, excess=excess, groups=slice(first, last))
-            )
+            added = _restored("offsets", family["offsets"], (last - first, n_classes)) if "offsets" in family else None
+            name, bound = str(family["name"]), str(family["bound"])
+            families.append(FamilyProof(name, bound, **by_class, excess=excess, groups=slice(first, last), offsets=added))
         return cls(**values, families=tuple(families))
 
 
@@ -282,12 +286,13 @@ def measured(members: Sequence[Member], share: Floats, means: Floats, before: Fl
     return tuple(
         FamilyProof(
             name=member.name,
-            bound=member.bound.kind,
+            bound=member.bound.shape.kind,
             epsilon=member.bound.epsilon,
             measure=member.bound.measure(means[member.groups], share[member.groups]),
             measure_before=member.bound.measure(before[member.groups], share[member.groups]),
             excess=float(member.bound.violation(means[member.groups], share[member.groups]).max()),
             groups=member.groups,
+            offsets=member.bound.offsets,
         )
         for member in members
     )

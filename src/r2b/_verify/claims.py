@@ -187,7 +187,7 @@ def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
             "sensitive": sensitive_names(columns),
             "control": columns.control,
             "weight": columns.weight,
-            "families": [{"name": each.name, "bound": each.bound.kind, "epsilon": each.bound.epsilon} for each in families.members],
+            "families": [{"name": each.name, "bound": each.bound.shape.kind, "epsilon": each.bound.epsilon} for each in families.members],
             "objective": options.get("objective", "distance"),
             "lam": fair.lam,
             "costs": fair.costs is not None,

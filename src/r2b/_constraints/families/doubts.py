@@ -128,7 +128,7 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         if isinstance(counting, Moments):
             continue
         names = [plain_value(name) for name in families.names[member.groups]]
-        if len(names) == 1 and not isinstance(member.bound, TargetBound):
+        if len(names) == 1 and not isinstance(member.bound.shape, TargetBound):
             alone.append((member.name, names[0]))
         rows = groups.counts if families.by_cell else groups.counts @ counting.design(groups)
         small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]

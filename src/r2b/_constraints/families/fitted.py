@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.parity import Bound, Member, MomentBound, TargetBound
+from r2b._constraints.parity import Bound, Member, MomentBound, OffsetBound, TargetBound
 from r2b._constraints.parity.bands import BANDS
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
@@ -297,7 +297,7 @@ class Families:
                 {
                     "name": member.name,
                     "n_groups": member.groups.stop - member.groups.start,
-                    "bound": _bound_to_json(member.bound),
+                    "bound": _bound_to_json(member.bound.shape, member.bound.offsets),
                     **how.to_json(),
                 }
                 for member, how in zip(self.members, self.counting, strict=True)
@@ -315,7 +315,9 @@ class Families:
         """Restore families from :meth:`to_json`."""
         ends = np.cumsum([int(family["n_groups"]) for family in stored["families"]]).tolist()
         members = tuple(
-            Member(str(family["name"]), slice(end - int(family["n_groups"]), end), _bound_from_json(family["bound"]))
+            Member(
+                str(family["name"]), slice(end - int(family["n_groups"]), end), _bound_from_json(family["bound"], int(family["n_groups"]))
+            )
             for family, end in zip(stored["families"], ends, strict=True)
         )
         share = np.array(stored["share"], dtype=np.float64)
@@ -335,12 +337,23 @@ class Families:
         )
 
 
-def _bound_to_json(bound: Bound) -> dict[str, Any]:
+def _bound_to_json(bound: Bound, offsets: Floats | None) -> dict[str, Any]:
     stored: dict[str, Any] = {"kind": bound.kind, "epsilon": json_value(bound.epsilon)}
-    return stored | ({"target": bound.target.tolist()} if isinstance(bound, TargetBound) else {})
+    stored |= {"target": bound.target.tolist()} if isinstance(bound, TargetBound) else {}
+    return stored if offsets is None else stored | {"offsets": offsets.tolist()}
 
 
-def _bound_from_json(stored: dict[str, Any]) -> Bound:
+def _bound_from_json(stored: dict[str, Any], n_groups: int) -> Bound:
+    bound = _shape_from_json(stored)
+    if "offsets" not in stored:
+        return bound
+    added = np.array(stored["offsets"], dtype=np.float64)
+    if added.shape != (n_groups, len(bound.epsilon)) or not np.isfinite(added).all():
+        raise ValueError(f"offsets are {stored['offsets']!r}")
+    return OffsetBound.of(bound, added)
+
+
+def _shape_from_json(stored: dict[str, Any]) -> Bound:
     epsilon = np.array(stored["epsilon"], dtype=np.float64)
     if epsilon.ndim != 1 or not (epsilon >= 0).all():
         raise ValueError(f"epsilon is {stored['epsilon']!r}")

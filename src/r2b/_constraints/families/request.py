@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from r2b._constraints.families.offsets import Offsets
 from r2b._constraints.parity import Bound, MomentBound, TargetBound
 from r2b._constraints.parity.bands import BANDS
 from r2b._constraints.parity.bounds import Epsilon, epsilon_per_class, labelled, numbers_per_class
@@ -41,6 +42,8 @@ class Family:
         Likewise.
     target : array-like of shape (L,), mapping or "population", optional
         Likewise.
+    offsets : array-like of shape (n_groups, L), frame or mapping, optional
+        Those of this family; without control features, whose values have groups of their own.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class Family:
     epsilon: Epsilon | None = None
     bound: BoundName | None = None
     target: Target | None = None
+    offsets: Offsets | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,6 +76,7 @@ class Request:
     bound: BoundName = "range"
     target: Target | None = None
     families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
+    offsets: Offsets | None = None
     missing: MissingValues = "error"
     min_group_size: int = 0
     small_groups: SmallGroups = "error"

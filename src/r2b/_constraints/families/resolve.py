@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from r2b._constraints.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum, crossings_of
+from r2b._constraints.families.offsets import by_family, offset
 from r2b._constraints.families.request import Family, Request, bound_of, families_of, moment_bound_of, refuse_contradiction
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
 from r2b._data.arrays import Array, Floats
@@ -30,6 +31,7 @@ class _Built:
     design: Floats
     share: Floats
     bound: Bound
+    own: Any = None  # offsets that were given with the family
 
 
 @dataclass(eq=False)
@@ -94,7 +96,7 @@ class _Builder:
         share = self.cell_share @ design
         self._refuse_weightless(share, design, names)
         bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(design.sum(axis=1)), name)
-        return _Built(name, counting, names, design, share, bound)
+        return _Built(name, counting, names, design, share, bound, family.offsets)
 
     def _moments(self, family: Family, column: int, stratum: Stratum, where: str) -> _Built | None:
         vocabulary, codes = self.groups.vocabularies[column], self.groups.table[:, column]
@@ -118,7 +120,7 @@ class _Builder:
         share = np.full(basis.n_functions, float(weight.sum()))
         names = [f"{each}{where}" for each in basis.names]
         bound = moment_bound_of(family, self.n_classes, self.request.names)
-        return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound)
+        return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound, family.offsets)
 
     def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
         codes, everyone = crossings_of(self.groups, columns)
@@ -224,13 +226,33 @@ class _Builder:
         groups, name = self.groups, _named(family)
         self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
         bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(np.ones(groups.n_groups)), name)
+        (bound,) = self.offset([(name, groups.names.tolist(), bound, family.offsets)])
         families = Families.of_cells(groups, name, bound, self.cell_share)
         return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
+
+    def offset(self, families: list[tuple[str, list[Any], Bound, Any]]) -> list[Bound]:
+        """Shift bounds by what is asked to be added to means: name, groups, bound and own offsets of each family."""
+        if self.request.offsets is None and all(own is None for *_, own in families):
+            return [bound for _, _, bound, _ in families]
+        given = by_family(self.request.offsets, [(name, groups) for name, groups, _, _ in families])
+        for part, (name, _, _, own) in zip(given, families, strict=True):
+            if own is not None and (part is not None or self.groups.n_control):
+                fault = "are given twice" if part is not None else "stand in the family, but its groups differ by control features"
+                remedy = f"Pass offsets={{{name!r}: ...}} alone, and none in the Family."
+                raise ParameterError(f"The offsets of the family {name!r} {fault}.", remedy=remedy, family=name)
+        classes = self.request.names
+        return [
+            offset(bound, own if part is None else part, name, groups, classes)
+            for part, (name, groups, bound, own) in zip(given, families, strict=True)
+        ]
 
     def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
         """Put families side by side."""
         ends = np.cumsum([len(each.names) for each in built]).tolist()
-        members = tuple(Member(each.name, slice(end - len(each.names), end), each.bound) for each, end in zip(built, ends, strict=True))
+        bounds = self.offset([(each.name, each.names, each.bound, each.own) for each in built])
+        members = tuple(
+            Member(each.name, slice(end - len(each.names), end), bound) for each, end, bound in zip(built, ends, bounds, strict=True)
+        )
         design = built[0].design if len(built) == 1 else np.concatenate([each.design for each in built], axis=1)
         counted = np.any([each.counting.counted(self.groups) for each in built], axis=0)
         left_out = float(self.cell_share[~counted].sum())
@@ -278,7 +300,9 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Float
         if builder.left_out(stratum.columns, stratum.codes):
             continue
         here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
-        targets = [(each, each.bound) for each in here if isinstance(each.bound, TargetBound)]
+        # Means that are shifted apart may meet targets that contradict each other: the solver will tell.
+        still = request.offsets is None and all(each.own is None for each in here)
+        targets = [(each, each.bound) for each in here if still and isinstance(each.bound, TargetBound)]
         everyone = [(each.name, bound) for each, bound in targets if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]
         refuse_contradiction(everyone, request.names)
         built += here

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from r2b._constraints.parity.bounds import Bound, Epsilon, Projected, Sides, epsilon_per_class
-from r2b._data.arrays import Floats, Places
+from r2b._data.arrays import Flags, Floats, Places
 
 _ZERO = 1e-11  # prices below this, which are units of labels, are none
 _SAME = 1e-12  # slopes are sums of eps / 2
@@ -61,9 +61,9 @@ class RangeBound(Bound):
         half = 0.5 * (self.epsilon if self._all_bounded else np.where(np.isfinite(self.epsilon), self.epsilon, 0.0))
         return float(half @ (weight @ np.abs(prices)))
 
-    def most(self, prices: Floats, weight: Floats) -> float:
-        """Means are a level between 0 and 1 and at most epsilon more."""
-        level = np.maximum(weight @ prices, 0.0)
+    def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
+        """Means are a level between 0 and 1, of shifted ones the least shift above that, and at most epsilon more."""
+        level = _level(weight @ prices, None if shift is None else shift.min(axis=0))
         return float((level + np.minimum(self.epsilon, 1.0) * (weight @ np.maximum(prices, 0.0))).sum())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
@@ -163,6 +163,11 @@ def _balanced(prices: Floats, weight: Floats, epsilon: Floats) -> Floats:
     return np.where(np.isfinite(epsilon), balanced, 0.0)
 
 
+def _level(paid: Floats, lowest: Floats | None) -> Floats:
+    """Give the most that a level pays: one between 0 and 1, or so much above ``lowest``."""
+    return np.maximum(paid, 0.0) if lowest is None else np.maximum(paid, 0.0) + paid * lowest
+
+
 def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Floats:
     """Give moves within their limits, balanced, that bring the means nearest to a common level of 0: ``clip(level - mean)``."""
 
@@ -222,9 +227,9 @@ class OverallBound(Bound):
         finite = np.isfinite(self.epsilon)
         return float(self.epsilon[finite] @ _around_median(prices, weight)[finite])
 
-    def most(self, prices: Floats, weight: Floats) -> float:
-        """Means are the one over all, between 0 and 1, and deviations of at most epsilon that balance."""
-        level = np.maximum(weight @ prices, 0.0)
+    def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
+        """Means are the one over all, between 0 and 1 and the mean shift above that, and deviations of at most epsilon that balance."""
+        level = _level(weight @ prices, None if shift is None else weight @ shift / weight.sum())
         return float((level + np.minimum(self.epsilon, 1.0) * _around_median(prices, weight)).sum())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
@@ -285,14 +290,19 @@ class RatioBound(Bound):
         """The smallest accepted ratio of each class; 0 where a class is free."""
         return np.maximum(1.0 - self.epsilon, 0.0)
 
+    @property
+    def free(self) -> Flags:
+        """A ratio of 0 asks nothing of means that are never negative."""
+        return self.epsilon >= 1
+
     def measure(self, means: Floats, weight: Floats | None = None) -> Floats:
-        """One minus the ratio of the smallest mean to the largest; 0 for a class that no group has."""
-        top = means.max(axis=0)
-        return np.where(top > 0, 1.0 - means.min(axis=0) / np.where(top > 0, top, 1.0), 0.0)
+        """One minus the ratio of the smallest mean to the largest; 0 for a class that no group has, 1 where shifted means are below 0."""
+        top, least = means.max(axis=0), means.min(axis=0)
+        return np.where(top > 0, 1.0 - least / np.where(top > 0, top, 1.0), np.where(least < 0, 1.0, 0.0))
 
     def violation(self, means: Floats, weight: Floats | None = None) -> Floats:
-        """How far the smallest mean lies below the accepted part of the largest."""
-        return np.asarray(np.maximum(self.ratio * means.max(axis=0) - means.min(axis=0), 0.0))
+        """How far the smallest mean lies below the accepted part of the largest, or where that is below 0 below 0."""
+        return np.asarray(np.maximum(self.ratio * np.maximum(means.max(axis=0), 0.0) - means.min(axis=0), 0.0))
 
     def settle(self, prices: Floats, weight: Floats) -> Floats:
         """Take the polar part: what the projection onto the cone of allowed means leaves of the prices."""
@@ -302,9 +312,10 @@ class RatioBound(Bound):
         """0 at settled prices."""
         return 0.0
 
-    def most(self, prices: Floats, weight: Floats) -> float:
-        """Means lie between a level of at most 1 and its accepted part."""
-        return float(np.maximum(weight @ (np.maximum(prices, 0.0) + self.ratio * np.minimum(prices, 0.0)), 0.0).sum())
+    def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
+        """Means lie between a level of at most 1, of shifted ones the largest shift above that, and its accepted part."""
+        level = 1.0 if shift is None else np.maximum(1.0 + shift.max(axis=0), 0.0)
+        return float((level * np.maximum(weight @ (np.maximum(prices, 0.0) + self.ratio * np.minimum(prices, 0.0)), 0.0)).sum())
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Clip to ``[ratio * c, c]``, where c balances what is cut off above and, counted by the ratio, below."""

@@ -184,6 +184,26 @@ class Bound(ABC):
     kind: ClassVar[str]
     epsilon: Floats
 
+    @property
+    def shape(self) -> Bound:
+        """The bound itself, where this one is another shifted."""
+        return self
+
+    @property
+    def offsets(self) -> Floats | None:
+        """What is added to the means before the bound is asked; None where nothing is."""
+        return None
+
+    @property
+    def shift(self) -> Floats | None:
+        """The same, with 0 for classes that are free."""
+        return None
+
+    @property
+    def free(self) -> Flags:
+        """Classes that nothing is asked of."""
+        return np.isinf(self.epsilon)
+
     @abstractmethod
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Give what the bound limits, of shape (n_classes,): at most epsilon where it is met."""
@@ -205,8 +225,8 @@ class Bound(ABC):
         """Give the largest ``<prices, m>`` over allowed means m; the prices are settled."""
 
     @abstractmethod
-    def most(self, prices: Floats, weight: Floats) -> float:
-        """Give a number that ``<prices, m>`` does not exceed for allowed m between 0 and 1, settled prices or not.
+    def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
+        """Give a number that ``<prices, m>`` does not exceed for allowed m between 0 and 1, or those and a shift, settled prices or not.
 
         Sums of few terms, each exact: what it proves holds up to the rounding of those sums.
         """
@@ -278,7 +298,9 @@ class TargetBound(Bound):
         reach = np.where((prices != 0).any(axis=0), self.reach, 0.0)
         return float((weight @ prices) @ self.target + (weight @ np.abs(prices)) @ reach)
 
-    most = support
+    def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
+        """Give the support function, which is finite at all prices."""
+        return self.support(prices, weight)
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Clip."""

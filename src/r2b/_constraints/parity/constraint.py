@@ -86,6 +86,22 @@ class Parity:
         return self.design is None and len(self.members) == 1 and isinstance(self.members[0].bound, RangeBound)
 
     @property
+    def by_levels(self) -> bool:
+        """Whether groups are the cells and share one level per class: the paper's constraint, perhaps shifted."""
+        return self.design is None and len(self.members) == 1 and isinstance(self.members[0].bound.shape, RangeBound)
+
+    @cached_property
+    def shift(self) -> Floats | None:
+        """What is added to the means of all groups before the bounds are asked, of shape (n_groups, n_classes); None where nothing is."""
+        if all(member.bound.shift is None for member in self.members):
+            return None
+        shift = np.zeros((self.n_groups, len(self.members[0].bound.epsilon)))
+        for member in self.members:
+            if member.bound.shift is not None:
+                shift[member.groups] = member.bound.shift
+        return shift
+
+    @property
     def bound(self) -> RangeBound:
         """The bound of a simple constraint."""
         bound = self.members[0].bound
@@ -197,7 +213,8 @@ _SAME_TARGET = 1e-12  # between the targets of two families over the same rows
 def surely_feasible(parity: Parity) -> bool:
     """Tell whether one distribution for all rows meets every bound.
 
-    Under it the means of all groups are that distribution and the moments of continuous attributes 0, so that only targets can be missed.
+    Under it the means of all groups are that distribution and the moments of continuous attributes 0, so that only targets can be missed,
+    or bounds on means that are shifted apart.
 
     Examples
     --------
@@ -208,6 +225,8 @@ def surely_feasible(parity: Parity) -> bool:
     >>> surely_feasible(pinned([0.5, 0.5])), surely_feasible(pinned([0.5, 0.5], [0.4, 0.6]))
     (True, False)
     """
+    if parity.shift is not None:
+        return False
     targets = [m.bound for m in parity.members if isinstance(m.bound, TargetBound) and not isinstance(m.bound, MomentBound)]
     if not targets:
         return True
@@ -334,6 +353,8 @@ def _tighter(bound: Bound, than: Bound) -> bool:
     """Tell whether means within one bound have averages within another, whatever the averages."""
     if isinstance(bound, MomentBound) or isinstance(than, MomentBound):
         return False
+    if bound.shift is not None or than.shift is not None:
+        return False  # the shift of a union need not be the average of those of its parts
     if isinstance(than, TargetBound):
         return isinstance(bound, TargetBound) and bool(
             (np.abs(bound.target - than.target) + bound.reach <= than.reach + _SAME_TARGET).all()

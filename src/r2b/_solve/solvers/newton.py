@@ -357,7 +357,7 @@ class Newton:
         return NewtonState(prices, residual, means, gap, target, merit, damping)
 
     def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
-        if self.parity.simple and not isinstance(oracle, GroupOracle):
+        if self.parity.by_levels and not isinstance(oracle, GroupOracle):
             return Curvature(oracle.evaluate(prices, self.lam, curvature=True).curvature, [])
         return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam))
 

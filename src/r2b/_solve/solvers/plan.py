@@ -234,7 +234,7 @@ def _refuse_large_systems(problem: Problem) -> None:
     ------
     MemoryLimitError
     """
-    if problem.parity.simple or problem.n_groups * problem.n_classes <= _FEW_UNKNOWNS:
+    if problem.parity.by_levels or problem.n_groups * problem.n_classes <= _FEW_UNKNOWNS:
         return
     groups = max(len(component) for component in problem.parity.components)
     unknowns = groups * problem.n_classes

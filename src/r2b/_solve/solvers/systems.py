@@ -107,8 +107,13 @@ def layout_of(parity: Parity) -> SystemLayout:
     averaged = bound & ~equal & (level == "mean")
     first, share = np.array([member.groups.start for member in parity.members], dtype=np.intp), parity.share[:, None]
     leveled, components = bound & (level != "none") & ~averaged, _components(parity, family, [side.level for side in sides])
+    total = np.add.reduceat(share, first)
     by_entry: list[Any] = [each[family] for each in (low, high, low_slope, high_slope, bound, equal, bound & ~equal)]
-    return SystemLayout(*by_entry, *[family, leveled, averaged, first, share, np.add.reduceat(share, first), components])
+    if parity.shift is not None:
+        # A shifted mean is within its sides where the mean is within theirs less the shift; around a mean that is shifted as well.
+        mean = np.where(level == "mean", np.add.reduceat(share * parity.shift, first) / total, 0.0)
+        by_entry[:2] = [each - (parity.shift - mean[family]) for each in by_entry[:2]]
+    return SystemLayout(*by_entry, *[family, leveled, averaged, first, share, total, components])
 
 
 def _components(parity: Parity, family: Places, levels: list[Level]) -> list[Component]:

@@ -33,7 +33,7 @@ class DeviceNewton(Newton):
     near: ClassVar[float] = 1e-5  # closer than in memory: here one more step on the sample is cheaper than one more pass
 
     def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
-        if not self.parity.simple:
+        if not self.parity.by_levels:
             return super()._curvature(oracle, prices)
         assert isinstance(oracle, DeviceOracle)
         blocks: Any = oracle.curvature(prices, self.lam)
