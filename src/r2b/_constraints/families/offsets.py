@@ -106,8 +106,9 @@ def _ordered(given: Any, family: str, groups: Sequence[Any]) -> list[Any]:
     """Give one row per group, in order."""
     rows, names = _rows_of(given, family), [plain_value(group) for group in groups]
     if isinstance(rows, Mapping):
-        # Names of groups are what FairLabels.groups holds; numbers may have become text on their way through a table.
-        places = {**{str(name): place for place, name in enumerate(names)}, **{name: place for place, name in enumerate(names)}}
+        # Names of groups are what FairLabels.groups holds. Numbers may have become text, and a column's name may stand before its value.
+        written = ([f"{family}={name}", str(name).removeprefix(f"{family}="), str(name), name] for name in names)
+        places = {each: place for way in zip(*written, strict=True) for place, each in enumerate(way)}
         found = {places[name]: row for name, row in rows.items() if name in places}
         unknown = [name for name in rows if name not in places]
         missing = [name for place, name in enumerate(names) if place not in found]
