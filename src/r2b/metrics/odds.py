@@ -218,14 +218,31 @@ def equal_opportunity_by_class(
 
 def _of_own_class(found: OddsByClass) -> Array:
     """Give the difference of each true class in its own prediction: 0 for one that nobody is predicted to be of."""
-    places = {key_of(name): k for k, name in enumerate(found.classes)}
-    written = {str(plain_value(name)): k for k, name in enumerate(found.classes)}  # many tables can name columns by text alone
-    own = [places.get(key_of(name), written.get(str(plain_value(name)))) for name in found.true_classes]
-    if set(own) == {None}:
-        problem = f"None of the true classes {listed(found.true_classes)} is among the predicted ones {listed(found.classes)}."
-        remedy = "Name classes alike in y_true and y_pred; the classes of columns without names may be given as classes=."
-        raise InputError(problem, remedy=remedy, true_classes=found.true_classes.tolist(), classes=found.classes.tolist())
+    own = own_places(found.true_classes, found.classes)
     return np.array([row[0] * 0.0 if k is None else row[k] for row, k in zip(found.values, own, strict=True)])  # NaN stays NaN
+
+
+def own_places(true_classes: Array, classes: Array) -> list[int | None]:
+    """Say which predicted class each true class is; None for one that is never predicted.
+
+    Raises
+    ------
+    InputError
+        None of them is: the two are named differently, and every rate would be 0.
+
+    Examples
+    --------
+    >>> own_places(np.array([1, 2]), np.array(["0", "1"]))
+    [1, None]
+    """
+    places = {key_of(name): k for k, name in enumerate(classes)}
+    written = {str(plain_value(name)): k for k, name in enumerate(classes)}  # many tables can name columns by text alone
+    own = [places.get(key_of(name), written.get(str(plain_value(name)))) for name in true_classes]
+    if set(own) == {None}:
+        problem = f"None of the true classes {listed(true_classes)} is among the predicted ones {listed(classes)}."
+        remedy = "Name classes alike in y_true and y_pred; the classes of columns without names may be given as classes=."
+        raise InputError(problem, remedy=remedy, true_classes=true_classes.tolist(), classes=classes.tolist())
+    return own
 
 
 def read_predictions(

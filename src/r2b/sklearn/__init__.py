@@ -17,6 +17,7 @@ require("sklearn", "r2b.sklearn needs scikit-learn", extra="sklearn")
 
 from r2b.sklearn.classifier import ParityClassifier
 from r2b.sklearn.prediction_parity import PredictionParity
+from r2b.sklearn.scorers import accuracy_under, parity_scorer
 from r2b.sklearn.transformer import LabelDebiaser
 
-__all__ = ["LabelDebiaser", "ParityClassifier", "PredictionParity"]
+__all__ = ["LabelDebiaser", "ParityClassifier", "PredictionParity", "accuracy_under", "parity_scorer"]

@@ -1,0 +1,233 @@
+"""Scorers for searches and cross-validation: the parity of a model's predictions, and its accuracy where that parity is small enough."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Literal, get_args
+
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import UNUSED
+
+from r2b._data.columns import refuse_other_choice
+from r2b.errors import ParameterError
+from r2b.metrics.comparisons import Families
+from r2b.metrics.criteria import Criterion, unfairness, unfairness_by_chance
+from r2b.metrics.demographic import Absent, Method
+from r2b.sklearn.labels import require_sensitive
+
+Kind = Literal["decisions", "probabilities"]
+
+
+class ParityScorer(BaseEstimator):  # type: ignore[misc]
+    """What :func:`parity_scorer` gives: a scorer with the parameters of that function as attributes."""
+
+    # Without its groups it can say nothing, so it asks for them wherever metadata are routed; weights are for the user to ask for.
+    __metadata_request__score = {"estimator": UNUSED, "sensitive_features": True, "control_features": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        kind: Kind = "decisions",
+        *,
+        criterion: Criterion = "demographic_parity",
+        families: Families = "crossed",
+        method: Method = "between_groups",
+        absent: Absent = "report",
+        columns: Any = None,
+    ) -> None:
+        self.kind, self.criterion, self.families = kind, criterion, families
+        self.method, self.absent, self.columns = method, absent, columns
+
+    def __call__(self, estimator: Any, X: Any, y: Any, **metadata: Any) -> float:
+        """Score a model as :meth:`score` does: searches call their scorers."""
+        return self.score(estimator, X, y, **metadata)
+
+    def score(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        """Give minus the measure of the criterion on these rows."""
+        rows = self._rows(X, sensitive_features, control_features, sample_weight)
+        return 0.0 - self._unfairness(y, *self._predictions(estimator, X), rows)
+
+    def _accept_sample_weight(self) -> bool:
+        """Say, as scorers of scikit-learn do, that weights may be passed on where metadata are not routed."""
+        return True
+
+    def _rows(self, X: Any, sensitive_features: Any, control_features: Any, sample_weight: Any) -> dict[str, Any]:
+        if sensitive_features is None and self.columns is not None:
+            try:
+                sensitive_features = _safe_indexing(X, self.columns, axis=1)
+            except (ValueError, IndexError, KeyError, TypeError) as error:
+                problem = f"X has no columns {self.columns!r} to take the groups from: {error}"
+                remedy = "Name columns of X, by number where it is an array."
+                raise ParameterError(problem, remedy=remedy, columns=self.columns) from error
+        require_sensitive(sensitive_features, type(self).__name__, "score")
+        return {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+
+    def _predictions(self, estimator: Any, X: Any) -> tuple[Any, Any]:
+        """Give the predictions that are measured, and the classes of their columns."""
+        if self.kind == "decisions":
+            return estimator.predict(X), None
+        if not hasattr(estimator, "predict_proba"):
+            problem = f"{type(estimator).__name__} has no predict_proba."
+            raise ParameterError(problem, remedy='Score its decisions, kind="decisions".', kind=self.kind)
+        return estimator.predict_proba(X), getattr(estimator, "classes_", None)
+
+    def _unfairness(self, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]) -> float:
+        options: dict[str, Any] = {"families": self.families, "method": self.method, "absent": self.absent}
+        return unfairness(self.criterion, y, predicted, classes=classes, **options, **rows)
+
+
+class AccuracyUnder(ParityScorer):
+    """What :func:`accuracy_under` gives: a scorer with the parameters of that function as attributes."""
+
+    def __init__(
+        self,
+        epsilon: float,
+        *,
+        kind: Kind = "decisions",
+        criterion: Criterion = "demographic_parity",
+        families: Families = "crossed",
+        slack: float | Literal["chance"] = "chance",
+        absent: Absent = "report",
+        columns: Any = None,
+    ) -> None:
+        super().__init__(kind, criterion=criterion, families=families, absent=absent, columns=columns)
+        self.epsilon, self.slack = epsilon, slack
+
+    def score(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        """Give the accuracy on these rows where the criterion is met on them, else minus its measure."""
+        rows = self._rows(X, sensitive_features, control_features, sample_weight)
+        predicted, classes = self._predictions(estimator, X)
+        parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
+        if slack == "chance":
+            slack = unfairness_by_chance(self.criterion, y, predicted, classes=classes, families=self.families, **rows)
+        if parity > self.epsilon + slack:
+            return -parity
+        decided = predicted if self.kind == "decisions" else estimator.predict(X)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+
+def parity_scorer(
+    kind: Kind = "decisions",
+    *,
+    criterion: Criterion = "demographic_parity",
+    families: Families = "crossed",
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    columns: Any = None,
+) -> ParityScorer:
+    """Make a scorer of parity, ``scorer(estimator, X, y, sensitive_features=...)``; it gives negative values, so that larger is fairer.
+
+    With metadata routing enabled, ``GridSearchCV``, ``cross_validate`` and the like pass it ``sensitive_features`` and
+    ``control_features``, which it requests by itself; ``sample_weight`` after ``set_score_request(sample_weight=True)``. Several
+    attributes go in as a frame or an array, which scikit-learn cuts into folds; a dictionary of columns it does not.
+
+    Parameters
+    ----------
+    kind : {"decisions", "probabilities"}
+        What is measured: ``predict`` or ``predict_proba`` of any classifier.
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+    families, method, absent
+        As for :func:`r2b.metrics.equalized_odds`. With ``absent="error"`` a fold in which a group lacks a true class is refused.
+    columns : str, int or list, optional
+        Columns of X to take the groups from where no ``sensitive_features`` are passed: then no routing is needed.
+
+    Returns
+    -------
+    ParityScorer
+
+    Raises
+    ------
+    ParameterError
+        A choice that is not one of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> X, y, sex = np.array([[0], [1], [0], [1]]), ["no", "yes", "yes", "no"], ["f", "f", "m", "m"]
+    >>> parity_scorer()(DummyClassifier().fit(X, y), X, y, sensitive_features=sex)
+    0.0
+    """
+    _refuse_others(kind, criterion)
+    return ParityScorer(kind, criterion=criterion, families=families, method=method, absent=absent, columns=columns)
+
+
+def accuracy_under(
+    epsilon: float,
+    *,
+    kind: Kind = "decisions",
+    criterion: Criterion = "demographic_parity",
+    families: Families = "crossed",
+    slack: float | Literal["chance"] = "chance",
+    absent: Absent = "report",
+    columns: Any = None,
+) -> AccuracyUnder:
+    """Make a scorer with which a search picks the most accurate model among those that are fair enough.
+
+    Where the measure of the criterion is at most epsilon and the slack, the score is the accuracy of ``predict``, between 0 and 1. Where
+    it is larger, the score is minus the measure: below every model that is fair enough, and of two unfair models the fairer one is better.
+
+    Parameters
+    ----------
+    epsilon : float
+        Between 0 and 1.
+    kind, criterion, families, absent, columns
+        As for :func:`parity_scorer`.
+    slack : "chance" or float
+        What the measure may be above epsilon on the rows of a fold. "chance": as much as 19 of 20 models that treat groups alike show
+        on so many rows, all differences taken together. It is large where groups are small, and then says little of a model.
+
+    Returns
+    -------
+    AccuracyUnder
+
+    Raises
+    ------
+    ParameterError
+        Epsilon or the slack is out of range, or a choice is not one of these.
+
+    Notes
+    -----
+    A search averages the scores of its folds, so that a model that misses epsilon in some of them keeps part of its accuracy. Few large
+    folds tell fair from unfair models better than many small ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> sex = np.repeat(["f", "m"], 200)
+    >>> X, y = (sex == "m").reshape(-1, 1) * 1.0, np.where(sex == "m", "yes", "no")
+    >>> model = DecisionTreeClassifier().fit(X, y)
+    >>> [accuracy_under(epsilon)(model, X, y, sensitive_features=sex) for epsilon in (0.05, 1.0)]
+    [-1.0, 1.0]
+    """
+    _refuse_others(kind, criterion)
+    for name, value in (("epsilon", epsilon), ("slack", 0.0 if slack == "chance" else slack)):
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
+            remedy = "Pass a number between 0 and 1" + (', or "chance".' if name == "slack" else ", such as 0.05.")
+            raise ParameterError(f"{name} is {value!r}.", remedy=remedy, parameter=name, value=value)
+    return AccuracyUnder(epsilon, kind=kind, criterion=criterion, families=families, slack=slack, absent=absent, columns=columns)
+
+
+def _refuse_others(kind: str, criterion: str) -> None:
+    refuse_other_choice("kind", kind, get_args(Kind))
+    refuse_other_choice("criterion", criterion, get_args(Criterion))
