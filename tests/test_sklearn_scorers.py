@@ -16,8 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
+from r2b import Membership
 from r2b._data import read
-from r2b.errors import InputError, ParameterError
+from r2b.errors import InputError, LengthError, ParameterError
 from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds
 from r2b.metrics.criteria import largest_by_chance, unfairness_by_chance
 from r2b.sklearn import ParityClassifier, accuracy_under, parity_scorer
@@ -106,6 +107,14 @@ def test_the_groups_of_each_fold_reach_every_scorer_of_a_cross_validation(routin
         expected = demographic_parity(predicted, sensitive_features=SEX[rows], sample_weight=WEIGHTS[rows])
         assert found["test_parity"][fold] == -expected
         assert found["test_odds"][fold] == -equalized_odds(LABELS[rows], predicted, sensitive_features=SEX[rows])
+
+
+def test_a_dictionary_that_a_search_does_not_cut_is_refused_with_its_reason(routing):
+    for features in ({"sex": SEX, "race": RACE}, Membership((SEX[:, None] == ["f", "m"]) * 1.0)):
+        with pytest.raises(LengthError, match="as a frame or an array"):
+            cross_validate(
+                DummyClassifier(), X, LABELS, params={"sensitive_features": features}, scoring=parity_scorer(), error_score="raise"
+            )
 
 
 def test_a_fair_classifier_and_its_scorer_share_the_groups(routing):

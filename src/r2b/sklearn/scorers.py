@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -10,8 +11,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import UNUSED
 
+from r2b._data import Membership
 from r2b._data.columns import refuse_other_choice
-from r2b.errors import ParameterError
+from r2b.errors import LengthError, ParameterError
 from r2b.metrics.comparisons import Families
 from r2b.metrics.criteria import Criterion, unfairness, unfairness_by_chance
 from r2b.metrics.demographic import Absent, Method
@@ -83,7 +85,13 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
 
     def _unfairness(self, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]) -> float:
         options: dict[str, Any] = {"families": self.families, "method": self.method, "absent": self.absent}
-        return unfairness(self.criterion, y, predicted, classes=classes, **options, **rows)
+        try:
+            return unfairness(self.criterion, y, predicted, classes=classes, **options, **rows)
+        except LengthError as error:
+            if not any(isinstance(each, (Mapping, Membership)) for each in rows.values()):
+                raise
+            remedy = "Pass attributes as a frame or an array: scikit-learn cuts no dictionary or Membership into folds."
+            raise LengthError(error.problem, remedy=remedy, **error.facts) from None
 
 
 class AccuracyUnder(ParityScorer):
