@@ -9,7 +9,7 @@ import pytest
 
 from r2b._labels.forms import forest, rounding
 from r2b._labels.forms.keyed import draws_of, row_numbers
-from r2b._labels.forms.rounding import round_rows
+from r2b._labels.forms.turns import round_rows
 
 
 def make_rows(n: int, n_classes: int, seed: int) -> np.ndarray:

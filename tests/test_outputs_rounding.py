@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b._labels.forms
-from r2b._labels.forms import forest, rounding
+from r2b._labels.forms import forest, rounding, turns
 from r2b._labels.forms.keyed import SeededStream, draws_of, entry_uniforms, row_numbers
-from r2b._labels.forms.rounding import handed_out, round_rows, round_table
+from r2b._labels.forms.rounding import handed_out, round_table
+from r2b._labels.forms.turns import round_rows
 from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, R2BError, ShapeError, WeightError
 
 KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]
@@ -335,7 +336,7 @@ def test_block_size_does_not_matter(weighted: bool, monkeypatch: pytest.MonkeyPa
     weight = rng.random(len(rows)) * (rng.random(len(rows)) < 0.8) if weighted else None
     results = []
     for length in (1, 7, 10**6):
-        monkeypatch.setattr(rounding, "block_length", lambda n_classes, length=length: length)
+        monkeypatch.setattr(turns, "block_length", lambda n_classes, length=length: length)
         results.append(round_rows(rows, draws_for(len(rows), 3), weight))
     assert all(np.array_equal(result, results[0]) for result in results)
 

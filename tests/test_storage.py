@@ -16,7 +16,7 @@ from problems import NAMES, drawn
 
 import r2b
 from r2b import errors
-from r2b._labels import rendering as storage
+from r2b._labels import storage
 
 CLASS = drawn("class", classes=5, groups=3, rows=200, kind="class", epsilon=0.01, decades=2.0, seed=70)
 CASES = [

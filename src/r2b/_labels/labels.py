@@ -14,9 +14,8 @@ from numpy.typing import DTypeLike
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
-from r2b._labels.changes import Change, ConstraintCost, costliest_constraints
+from r2b._labels.account import Change, ConstraintCost, account, costliest_constraints
 from r2b._labels.realised import Realised
-from r2b._labels.rendering import account, save
 from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
 from r2b.errors import ParameterError, RowsUnavailableError
 
@@ -325,6 +324,8 @@ class FairLabels(Solution):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""
+        from r2b._labels.storage import save
+
         save(self, path)
 
     @property

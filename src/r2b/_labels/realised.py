@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from r2b._constraints.families import Families
+from r2b._data import Dataset
 from r2b._data.arrays import Floats
 from r2b._data.groups import Layout
 from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
+
+if TYPE_CHECKING:
+    from r2b._labels.labels import FairLabels
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +119,15 @@ def promised_parity(families: Families, proof: Certificate, bound: Floats) -> fl
                 others = np.delete(low, one, axis=0)
                 worst = max(worst, float((high[one] - others).max()))
     return worst
+
+
+def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
+    """Give the means of fair labels over the cells of a table, which may be others than they were made for."""
+    sums, total, start = np.zeros((data.n_groups, data.n_classes)), np.zeros(data.n_groups), 0
+    for block in fair.iter_soft(max(1, (1 << 20) // data.n_classes)):
+        part = slice(start, start + len(block))
+        weight = np.ones(len(block)) if data.weight is None else data.weight[part]
+        np.add.at(sums, data.groups.codes[part], block * weight[:, None])
+        np.add.at(total, data.groups.codes[part], weight)
+        start += len(block)
+    return np.asarray(sums / np.where(total > 0, total, 1.0)[:, None])

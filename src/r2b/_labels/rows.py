@@ -20,7 +20,7 @@ from r2b._data.merge import class_weights, joint_codes
 from r2b._labels.forms.forest import COMPILE_FROM
 from r2b._labels.forms.keyed import uniforms_of
 from r2b._labels.forms.rounding import handed_out, whole_cell, whole_counts
-from r2b._labels.forms.sampling import Expansion, expand_index, expand_rows, sample_rows, sample_table
+from r2b._labels.forms.sampling import Expansion, expanded, sample_rows, sample_table
 from r2b._labels.forms.turns import Turns, rows_by_code
 from r2b._solve.oracle.reference import respond
 
@@ -145,15 +145,9 @@ class FairRows:
     def sample(self, draws: Whole) -> Array:
         """Draw one class per row, each by the random number that belongs to it."""
         data, uniforms = self.dataset, uniforms_of(draws)
-        if self._by_table:
-            return sample_table(joint_codes(data), self._table, uniforms)
         drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
-        if not data.labels.is_soft:
-            for mine, index, table in self._coded_parts():
-                drawn[mine] = sample_table(index, table, uniforms[mine])
-            return drawn
-        for start, block in self._numbered_blocks():
-            drawn[start : start + len(block)] = sample_rows(block, uniforms[start : start + len(block)])
+        for mine, index, table in self._parts():
+            drawn[mine] = sample_rows(table, uniforms[mine]) if index is None else sample_table(index, table, uniforms[mine])
         return drawn
 
     def round(self, draws: Whole, seed: int, *, keyed: bool = False) -> Array:
@@ -235,66 +229,52 @@ class FairRows:
         one_hot[np.arange(len(cells)), classes] = 1.0
         return self.response.of_rows(one_hot, cells)
 
-    def _coded_parts(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Give rows of the same cells and classes together: which rows, which answer each of them has, and the answers."""
-        joint = joint_codes(self.dataset)
+    def _parts(self) -> Iterator[tuple[Array | slice, Array | None, Array]]:
+        """Give rows together: which rows, which answer each of them has, and the answers; no index where each row has its own."""
+        data = self.dataset
+        if data.labels.is_soft:
+            size = max(1, BLOCK_ROWS * 16 // data.n_classes)
+            yield from ((part, None, self.of_rows(part).astype(np.float64, copy=False)) for part in parts_of(data.n_rows, size))
+            return
+        joint = joint_codes(data)
+        if self._by_table:
+            yield slice(0, data.n_rows), joint, self._table
+            return
         order = np.argsort(joint, kind="stable")
         codes, first = np.unique(joint[order], return_index=True)
         ends = np.append(first, len(order))
-        for part in parts_of(len(codes), max(1, _PART // self.dataset.n_classes)):
+        for part in parts_of(len(codes), max(1, _PART // data.n_classes)):
             mine = order[ends[part.start] : ends[part.stop]]
             index = np.repeat(np.arange(part.stop - part.start), np.diff(ends[part.start : part.stop + 1]))
             yield mine, index, self._answers(codes[part].astype(np.int64))
 
     def expand(self) -> Expansion:
         """Repeat each row for its classes, with weights."""
-        data = self.dataset
-        if self._by_table:
-            return expand_index(joint_codes(data), self._table, data.weight)
-        parts = []
-        if data.labels.is_soft:
-            for start, block in self._numbered_blocks():
-                weight = None if data.weight is None else data.weight[start : start + len(block)]
-                row, code, part = expand_rows(block, weight)
-                parts.append((row + start, code, part))
-        else:
-            for mine, index, table in self._coded_parts():
-                row, code, part = expand_index(index, table, None if data.weight is None else data.weight[mine])
-                parts.append((mine[row], code, part))
+        weight, parts = self.dataset.weight, []
+        for mine, index, table in self._parts():
+            row, code, part = expanded(table, index, None if weight is None else weight[mine])
+            parts.append((row + mine.start if isinstance(mine, slice) else mine[row], code, part))
         rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = slice(None) if data.labels.is_soft else np.argsort(rows, kind="stable")
+        if isinstance(mine, slice):
+            return rows, codes, weights
+        order = np.argsort(rows, kind="stable")
         return rows[order], codes[order], weights[order]
 
     def sampling_variance(self) -> tuple[Floats, float]:
         """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight.
 
-        Both in units of the heaviest row.
+        Both in units of the heaviest row: squares of very large or small weights leave the range of floating point.
         """
         data = self.dataset
         variance = np.zeros((data.n_groups, data.n_classes))
-        total = 0.0
-        # In units of the heaviest row: squares of very large or small weights leave the range of floating point.
         weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
-        if not data.labels.is_soft and not self._by_table:
-            for mine, index, table in self._coded_parts():
-                weight = weights[mine]
-                squares = np.bincount(index, weight**2, minlength=len(table))
-                cells = np.empty(len(table), np.intp)
-                cells[index] = data.groups.codes[mine]
-                np.add.at(variance, cells, squares[:, None] * _binomial_variance(table))
-                total += float(weight.sum())
-            return variance, total
-        for start, block in self._numbered_blocks():
-            codes = data.groups.codes[start : start + len(block)]
-            weight = weights[start : start + len(block)]
-            np.add.at(variance, codes, (weight**2)[:, None] * _binomial_variance(block))
-            total += float(weight.sum())
-        return variance, total
-
-    def _numbered_blocks(self) -> Iterator[tuple[int, Array]]:
-        size = max(1, BLOCK_ROWS * 16 // self.dataset.n_classes)
-        for number, block in enumerate(self.blocks(size, np.float64)):
-            yield number * size, block
+        for mine, index, table in self._parts():
+            squares, cells = weights[mine] ** 2, data.groups.codes[mine]
+            if index is not None:
+                squares, of_rows, cells = np.bincount(index, squares, len(table)), cells, np.zeros(len(table), np.intp)
+                cells[index] = of_rows
+            np.add.at(variance, cells, squares[:, None] * _binomial_variance(table))
+        return variance, float(weights.sum())
 
 
 def _binomial_variance(probability: Array) -> Array:

@@ -18,8 +18,9 @@ from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_in
 from r2b._data.dataset import read_known_labels
 from r2b._data.groups import Layout
 from r2b._data.merge import cell_sums, class_weights
-from r2b._labels.changes import Change, heaviest_flows, take_rows, with_row_labels
+from r2b._labels.account import Change, heaviest_flows
 from r2b._labels.forms.keyed import row_draws
+from r2b._labels.forms.sampling import take_rows, with_row_labels
 from r2b._labels.realised import Realised, realised, rounding_bound
 from r2b._labels.rows import FairRows, Response
 from r2b._solve.certificate import Certificate

@@ -17,9 +17,9 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.numbers import read_costs
-from r2b._labels.changes import means_by_cell
 from r2b._labels.debiasing import Settings
 from r2b._labels.labels import FairLabels
+from r2b._labels.realised import means_by_cell
 from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of

@@ -260,8 +260,30 @@ def certify(
     settled = parity.settle(prices)
     support = parity.support(settled) - parity.product(settled, means)
     gap = seen.slack + 2.0 * parity.largest_shift(settled - prices) + support
-    families = measured(parity.members, parity.share, means, before)
-    by_class = between_groups(parity.members, means)
+    off_simplex = {"simplex_violation": seen.simplex_violation, "simplex_allowance": TOLERANCE[problem.rows.dtype] if unchanged else PROVEN}
+    worth = (size, agreement, gap, problem.costliest)
+    return stated_as(parity, means, before, *worth, distance=seen.squared_distance, expected_changes=seen.moved, **off_simplex)
+
+
+def stated_as(
+    parity: Parity, means: Floats, before: Floats, size: float, agreement: float, gap: float, costliest: float, **seen: float
+) -> Certificate:
+    """State what holds for labels of these group means, and for those that came in.
+
+    Parameters
+    ----------
+    parity : Parity
+    means, before : ndarray of shape (n_groups, n_classes)
+    size, agreement : float
+        The two terms of the objective.
+    gap : float
+        By how much other labels may be better.
+    costliest : float
+        The largest cost of a change; 0 without costs.
+    **seen : float
+        The other numbers of the certificate.
+    """
+    families, by_class = measured(parity.members, parity.share, means, before), between_groups(parity.members, means)
     return Certificate(
         parity=float(by_class.max()),
         parity_by_class=by_class,
@@ -272,12 +294,9 @@ def certify(
         means_before=before,
         objective=size - agreement,
         lower_bound=size - agreement - gap,
-        relative_gap=gap / (max(size + abs(agreement), problem.costliest) or 1.0),
-        distance=seen.squared_distance,
-        expected_changes=seen.moved,
-        simplex_violation=seen.simplex_violation,
-        simplex_allowance=TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
+        relative_gap=gap / (max(size + abs(agreement), costliest) or 1.0),
         families=families,
+        **seen,
     )
 
 

@@ -13,10 +13,10 @@ from typing import Any, get_args
 import r2b
 from r2b._data.values import json_value, written
 from r2b._labels import FairLabels
+from r2b._labels.account import MEASURES, content_of
 from r2b._labels.debiasing import DEFAULTS
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
-from r2b._labels.rendering import MEASURES, content_of
 from r2b._solve.certificate import PROVEN
 from r2b._verify.record import VERSION, Record
 from r2b.engines.roles import ColumnRoles

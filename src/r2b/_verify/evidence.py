@@ -18,7 +18,7 @@ from r2b._data.merge import joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.realised import rounding_bound
-from r2b._solve.certificate import PROVEN, Certificate, between_groups, measured
+from r2b._solve.certificate import PROVEN, Certificate, stated_as
 from r2b._verify.record import WrittenRows
 from r2b.engines.source import Relabel
 
@@ -147,28 +147,12 @@ class RowSums:
         # The slack of a row changes by at most twice what its prices do.
         beyond = parity.largest_shift(settled - fair.prices) + float(np.abs(parity.shifts(fair.prices) - self.response.shifts).max())
         gap = slack + 2.0 * beyond + parity.support(settled) - parity.product(settled, means)
-        families, by_class = measured(parity.members, parity.share, means, before), between_groups(parity.members, means)
         # Labels that go out as they came in may be farther off the simplex, by the type in which they came.
         stated = fair.certificate.simplex_allowance
         allowance = stated if stated in TOLERANCE.values() else TOLERANCE[np.dtype(np.float64)]
         costliest = 0.0 if fair.costs is None else float(fair.costs.max())
-        return Certificate(
-            parity=float(by_class.max()),
-            parity_by_class=by_class,
-            parity_before=float(between_groups(parity.members, before).max()),
-            epsilon=np.min([family.epsilon for family in families], axis=0),
-            excess=max(family.excess for family in families),
-            means=means,
-            means_before=before,
-            objective=size - agreement,
-            lower_bound=size - agreement - gap,
-            relative_gap=gap / (max(size + abs(agreement), costliest) or 1.0),
-            distance=distance,
-            expected_changes=moved,
-            simplex_violation=self.most["simplex"],
-            simplex_allowance=allowance if fair.unchanged else PROVEN,
-            families=families,
-        )
+        off_simplex = {"simplex_violation": self.most["simplex"], "simplex_allowance": allowance if fair.unchanged else PROVEN}
+        return stated_as(parity, means, before, size, agreement, gap, costliest, distance=distance, expected_changes=moved, **off_simplex)
 
     def beyond_promise(self, fair: FairLabels, families: Families, parity: Parity, *, weighted: bool) -> tuple[float, float]:
         """Give how far group means of rounded labels are from the optimum, and how much farther than promised."""

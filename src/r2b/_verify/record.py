@@ -21,8 +21,8 @@ from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
 from r2b._files.text import as_text
 from r2b._labels import FairLabels
+from r2b._labels.account import content_of
 from r2b._labels.labels import Form
-from r2b._labels.rendering import content_of
 from r2b.engines.batch import PIECE_ENTRIES, Batch, ahead, numbers_of, plain_type, taken_rows
 from r2b.engines.files import FileSource
 from r2b.engines.roles import ColumnRoles, Decode

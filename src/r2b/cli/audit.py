@@ -8,8 +8,8 @@ import click
 
 from r2b._files import AtomicWriter
 from r2b.cli import completing, options
+from r2b.cli.options import columns_of, families_of, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, one_line, print_json, print_text
-from r2b.cli.tables import check_reports, columns_of, families_of, on_lines, open_table, write_reports
 from r2b.engines.files.writing import kept_files
 
 
@@ -46,8 +46,7 @@ def audit_command(
     largest: int,
     random_state: int,
     max_parity: float | None,
-    html: str | None,
-    markdown: str | None,
+    reports: dict[str, str | None],
     epsilon: float,
     force: bool,
     reading: dict[str, Any],
@@ -75,20 +74,25 @@ def audit_command(
     with AtomicWriter(force=force) as writer, RowMeter(quiet=quiet or as_json) as meter:
         scan, source = open_table(data, reading, watch=meter)
         writer.keep = kept_files(source)
-        check_reports(writer, html, markdown)
+        written = [path for path in reports.values() if path is not None]
+        for path in written:
+            writer.check(path)
         arguments = columns_of(source, given)
         asked = {**given, "families": families_of(scan.names, families, family, "both"), "normalize": normalize}
         if clusters is not None:
             source.check([clusters], "--clusters")
         with on_lines(source):
             found = scan.audit(**arguments, **asked, **draws, n_largest=largest)
-            write_reports(writer, (html, markdown), scan, arguments, {**asked, "epsilon": epsilon}, draws)
+            if written:
+                from r2b.cli.reports import write_reports
+
+                write_reports(writer, reports, scan, arguments, {**asked, "epsilon": epsilon}, draws)
         writer.commit()
     if as_json:
         print_json(found.to_json() | {"data": source.name})
     elif not quiet:
         print_text(str(found))
-        for path in filter(None, (html, markdown)):
+        for path in written:
             click.echo(f"  report            {one_line(path)}")
     parity = max((each.parity for each in found.families), default=0.0)
     return DONE if max_parity is None or parity <= max_parity else NOT_REACHED

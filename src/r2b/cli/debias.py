@@ -18,25 +18,13 @@ from r2b import FairLabels
 from r2b._files import AtomicWriter
 from r2b._files.atomic import is_device
 from r2b._files.formats import Format
+from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
-from r2b._labels.rendering import account
 from r2b._verify.record import Record, beside, fingerprints
 from r2b.cli import completing, options
+from r2b.cli.options import columns_of, command_line, costs_of, families_of, named, on_lines, open_table, per_class, target_of
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text
-from r2b.cli.tables import (
-    check_reports,
-    columns_of,
-    command_line,
-    costs_of,
-    families_of,
-    named,
-    on_lines,
-    open_table,
-    per_class,
-    target_of,
-    write_reports,
-)
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
 from r2b.engines.source import Relabel, new_names
@@ -74,8 +62,7 @@ def debias_command(
     key: tuple[str, ...],
     new_column: str | None,
     certificate: str | None,
-    html: str | None,
-    markdown: str | None,
+    reports: dict[str, str | None],
     force: bool,
     reading: dict[str, Any],
     as_json: bool,
@@ -107,7 +94,7 @@ def debias_command(
         raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
     piped = output == "-" or is_device(Path(output))
     proof = certificate if certificate is not None or piped else beside(output)
-    paths = {"output": output, "certificate": proof, "html": html, "markdown": markdown}
+    paths = {"output": output, "certificate": proof, **reports}
     with ExitStack() as stack:
         writer = stack.enter_context(AtomicWriter(force=force))
         meter = stack.enter_context(RowMeter(tol=given["tol"], quiet=quiet or as_json))
@@ -141,8 +128,11 @@ def debias_command(
                 meter.now("Checking")
                 record = _record(source, relabel, written, shape, found, asked, reading)
                 writer.write(proof, record.encoded(fair))
-            leaving = None if found is None else (form, found)
-            write_reports(writer, (html, markdown), scan, arguments, asked, {"random_state": random_state}, leaving)
+            if any(path is not None for path in reports.values()):
+                from r2b.cli.reports import write_reports
+
+                leaving = None if found is None else (form, found)
+                write_reports(writer, reports, scan, arguments, asked, {"random_state": random_state}, leaving)
         if piped:
             _copy(written, output)
         writer.commit()
@@ -160,13 +150,10 @@ def _options(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any
 
 def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:
     """Refuse targets before any work is done."""
-    output, proof = paths["output"], paths["certificate"]
-    if output is not None and output != "-":
-        writer.check(output, folder=folder)
-    if proof is not None:
-        writer.check(proof)
-    check_reports(writer, paths["html"], paths["markdown"])
-    named = [os.path.realpath(path) for path in paths.values() if path is not None and path != "-"]
+    targets = {name: path for name, path in paths.items() if path is not None and (name, path) != ("output", "-")}
+    for name, path in targets.items():
+        writer.check(path, folder=folder and name == "output")
+    named = [os.path.realpath(path) for path in targets.values()]
     twice = next((path for path in named if named.count(path) > 1), None)
     if twice is not None:
         raise ParameterError(f"Two files would be written to {twice}.", remedy="Give each a name of its own.", path=twice)

@@ -11,8 +11,8 @@ import click
 from r2b._files import AtomicWriter, table_of
 from r2b._files.formats import compress, format_for
 from r2b.cli import completing, options
+from r2b.cli.options import columns_of, costs_of, families_of, on_lines, open_table, target_of
 from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text
-from r2b.cli.tables import columns_of, costs_of, families_of, on_lines, open_table, target_of
 from r2b.engines.files.writing import kept_files
 from r2b.errors import NotSolvedWarning, ParameterError
 

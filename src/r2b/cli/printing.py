@@ -1,26 +1,30 @@
-"""What is printed: plain text that no column name can turn into something else, strict JSON, errors in words of the command line."""
+"""What is printed, and how a command ends: plain text that no column name can turn into something else, strict JSON, errors as options."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
 import shutil
+import signal
 import sys
 import textwrap
+import threading
 import time
+import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any, NoReturn, Self
 
 import click
 
 from r2b import Progress
 from r2b._data.values import json_value
 from r2b._solve.solvers import TOLERANCE
-from r2b.errors import DataWarning, FileFormatError, InputError, R2BError
+from r2b.errors import DataWarning, FileFormatError, InputError, ParameterError, R2BError
 
 DONE = 0
 NOT_REACHED = 1
@@ -48,34 +52,8 @@ def code_of(error: R2BError) -> int:
 _MOMENT = 0.7  # seconds without a bar: most runs are over by then
 
 
-class _Shown:
-    """A bar on a terminal that comes after a moment and goes when the work is done."""
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self.begun = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _update(self, description: str, done: float | None = None) -> None:
-        if time.monotonic() - self.begun < _MOMENT:
-            return
-        if self._bar is None:
-            self._bar = _bar()
-            self._task = self._bar.add_task(description, total=None)
-        seen = {"total": None if done is None else 1.0, "completed": done or 0.0, "description": description}
-        self._bar.update(self._task, **seen, refresh=done is not None)
-
-
-class Meter(_Shown):
-    """A bar for one solve, or for several in a row.
+class Meter:
+    """A bar for one solve, or for several in a row: on a terminal, after a moment, until the work is done.
 
     Parameters
     ----------
@@ -86,10 +64,20 @@ class Meter(_Shown):
     """
 
     def __init__(self, *, tol: float = TOLERANCE, n_solves: int = 1, quiet: bool = False) -> None:
-        super().__init__(quiet=quiet)
+        self.shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self.begun = time.monotonic()
         self.tol, self.n_solves = tol, n_solves
+        self._bar: Any = None
+        self._task: Any = None
         self._first, self._last = math.nan, 0
         self._solve, self._part = 0, 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, step: Progress) -> None:
         """Take note of a step."""
@@ -109,6 +97,15 @@ class Meter(_Shown):
         if math.isnan(self._first):
             self._first = max(residual, 10 * self.tol)
         return min(max(math.log(self._first / residual) / math.log(self._first / self.tol), 0.0), 0.99)
+
+    def _update(self, description: str, done: float | None = None) -> None:
+        if time.monotonic() - self.begun < _MOMENT:
+            return
+        if self._bar is None:
+            self._bar = _bar()
+            self._task = self._bar.add_task(description, total=None)
+        seen = {"total": None if done is None else 1.0, "completed": done or 0.0, "description": description}
+        self._bar.update(self._task, **seen, refresh=done is not None)
 
 
 class RowMeter(Meter):
@@ -269,7 +266,7 @@ _WORDS = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def printed_warnings(*, quiet: bool) -> Iterator[None]:
     """Print warnings about the data as notes while a command runs; whatever Python was told to do with warnings, they stop nothing.
 
@@ -295,3 +292,78 @@ def printed_warnings(*, quiet: bool) -> Iterator[None]:
         warnings.showwarning = show
         warnings.simplefilter("always", DataWarning)
         yield
+
+
+def run(commands: click.Group, arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code; every error of r2b becomes one paragraph on standard error."""
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    # A polite end request cleans up like Ctrl-C does; the default would leave files half written beside their targets.
+    before = signal.signal(signal.SIGTERM, _asked_to_end) if threading.current_thread() is threading.main_thread() else None
+    try:
+        if sys.stdout is None:
+            raise ParameterError("Standard output is closed.", remedy="Send it to a file, or to /dev/null.")
+        with printed_warnings(quiet=not {"-q", "--quiet"}.isdisjoint(typed)):
+            ended = commands.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour())
+        sys.stdout.flush()
+        return ended if isinstance(ended, int) else DONE
+    except BrokenPipeError:
+        # A reader that goes away early, such as head, is no error.
+        _give_up_output()
+        return DONE
+    except BaseException as error:
+        if "--debug" in typed and not isinstance(error, (SystemExit, click.exceptions.Exit)):
+            traceback.print_exc()
+        return _print_error(error, as_json="--json" in typed)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _asked_to_end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(TERMINATED)
+
+
+def _give_up_output() -> None:
+    # Python flushes once more on exit; give that flush somewhere to go.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_error(error: BaseException, *, as_json: bool) -> int:
+    """Say what went wrong, and give the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return int(error.exit_code)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else NOT_REACHED
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        click.echo("Stopped. Nothing was left half written.", err=True)
+        return INTERRUPTED
+    if isinstance(error, R2BError):
+        problem, remedy = format_error(error)
+        _print(type(error).__name__, problem, remedy, as_json)
+        return code_of(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return WRONG_USE
+    if isinstance(error, click.UsageError):
+        where = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
+        said = visible(error.format_message())
+        _print("UsageError", said if said.endswith((".", "?", "?)")) else f"{said}.", where.strip(), as_json)
+        return WRONG_USE
+    if isinstance(error, OSError):
+        what, remedy = f"{visible(str(error.filename))} cannot be used", "Check the path and the disk."
+        if error.filename is None:  # files are written with their names, so this is standard output
+            _give_up_output()
+            what, remedy, as_json = "Standard output cannot be written", "Write to a file, or make room.", False
+        _print(type(error).__name__, f"{what}: {error.strerror or error}.", remedy, as_json)
+        return WRONG_USE
+    fault = f"r2b failed where it should not: {type(error).__name__}: {visible(str(error))}."
+    _print("Fault", fault, "Please report it, with what --debug prints.", as_json)
+    return FAULT
+
+
+def _print(kind: str, problem: str, remedy: str, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"error": {"type": kind, "problem": problem, "remedy": remedy}}, ensure_ascii=False))
+    first, *rest = folded(f"Error: {problem} {remedy}".rstrip(), sys.stderr).split(":", 1)
+    click.echo(f"{click.style(f'{first}:', fg='red', bold=True)}{rest[0]}", err=True, color=colour())

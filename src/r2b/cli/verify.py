@@ -9,8 +9,8 @@ import click
 import r2b
 from r2b._verify.record import beside
 from r2b.cli import completing, options
+from r2b.cli.options import named_in, per_class
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, print_json, print_text
-from r2b.cli.tables import named_in, per_class
 from r2b.errors import ParameterError
 
 

@@ -22,7 +22,8 @@ from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.text import as_text
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
-from r2b._labels.forms.rounding import Found, Search, picked, round_rows
+from r2b._labels.forms.rounding import Found, Search, picked
+from r2b._labels.forms.turns import round_rows
 from r2b._labels.labels import Form
 from r2b._labels.rows import FairRows, Response
 from r2b._labels.rule import Rule

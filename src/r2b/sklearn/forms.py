@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 
 from r2b._data.arrays import Array, plain_value
 from r2b._labels import FairLabels
-from r2b._labels.changes import take_rows
+from r2b._labels.forms.sampling import take_rows
 from r2b._labels.labels import Form
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.labels import class_order

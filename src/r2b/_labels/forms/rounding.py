@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from r2b._data.arrays import Array, Flags, Floats, Whole, ends_passed, smallest_unsigned
 from r2b._labels.forms.forest import COMPILE_FROM, Forest
 from r2b._labels.forms.keyed import BITS, SeededStream, entry_uniforms, uniforms_of
-from r2b._labels.forms.sampling import block_length, check_matrix, check_weight, entries, sample_rows
+from r2b._labels.forms.sampling import check_matrix, entries, sample_rows
 from r2b.errors import InputError, ParameterError
 
 #: Targets this close to an integer are that integer.
@@ -112,61 +112,6 @@ def _complete_rows(parts: Floats) -> None:
 def _slack(sums: Floats, tolerance: Floats) -> Floats:
     """Return an extra row that makes every column sum whole, so that no path of the forest ever has to be treated apart from a cycle."""
     return np.where(np.abs(sums - np.rint(sums)) <= tolerance, 0.0, np.ceil(sums) - sums)
-
-
-def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -> Array:
-    """Decide the class of every row of one group at random so that the group's class shares stay as they are.
-
-    Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive probability.
-
-    Without weights the count of each class is the floor or the ceiling of its column sum, so that the group's means are met to within
-    1/n. With weights the weighted column sums are kept until at most L-1 rows are undecided; those are then decided at random from their
-    distributions. So, for every class,
-
-        |weighted share of the labels - weighted mean of the rows| <= (L - 1) * max(weight of an undecided row) / total weight.
-
-    Equal weights give the labels that no weights give.
-
-    Parameters
-    ----------
-    rows : array of shape (n, L)
-        Distributions of one group, float32 or float64; each is rescaled to its own sum, and sums are meant after that.
-    draws : int64 array of shape (n,)
-        Random numbers of the rows, of 53 bits: see :mod:`r2b._labels.forms.keyed`.
-    weight : array of shape (n,), optional
-        Weight of each row. Rows without weight are sampled.
-
-    Returns
-    -------
-    codes : array of shape (n,)
-        Class of each row, in the smallest unsigned integer type.
-
-    Raises
-    ------
-    ProbabilityError, LengthError, WeightError
-        A row is not a distribution, or the weights do not fit.
-
-    Examples
-    --------
-    >>> codes = round_rows([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]], np.array([5, 1, 7, 3]))
-    >>> np.bincount(codes).tolist()
-    [2, 2]
-    """
-    matrix = check_matrix(rows)
-    n, n_classes = matrix.shape
-    values = None if weight is None else check_weight(weight, n)
-    heaviest = 1.0 if values is None else float(values.max(initial=0.0))
-    rounder = RowRounder(n_classes, SeededStream(int(draws[0]) if n else 0), heaviest, compiled=matrix.size > COMPILE_FROM)
-    codes = np.zeros(n, dtype=smallest_unsigned(n_classes))
-    step = block_length(n_classes)
-    for low in range(0, n, step):
-        here = slice(low, low + step)
-        numbers = np.arange(low, min(low + step, n))
-        decided, classes = rounder.add(matrix[here], numbers, draws[here], None if values is None else values[here])
-        codes[decided] = classes
-    decided, classes = rounder.finish()
-    codes[decided] = classes
-    return codes
 
 
 class RowRounder:

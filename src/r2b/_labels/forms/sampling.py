@@ -5,7 +5,11 @@ No function here makes its own random numbers: the same uniforms give the same l
 
 from __future__ import annotations
 
+from typing import Any
+
+import narwhals as nw
 import numpy as np
+from narwhals import dependencies as libraries
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, Whole, ends_passed, smallest_unsigned
@@ -194,17 +198,17 @@ def entries(block: Array, first: int = 0, above: float = 0.0) -> tuple[Whole, Wh
     return row, column, chance
 
 
-def expand_rows(rows: ArrayLike, weight: ArrayLike | None = None, block: int | None = None) -> Expansion:
+def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike | None = None) -> Expansion:
     """Repeat each row once per class of positive probability.
 
     Parameters
     ----------
-    rows : array of shape (n, L)
+    table : array of shape (M, L)
         Distributions; each is rescaled to its own sum.
+    index : integer array of shape (n,), optional
+        Row of the table for each row; every row of the table once where there is none.
     weight : array of shape (n,), optional
         Weight of each row; 1 where none are given. A row of weight 0 keeps its entries, with weight 0.
-    block : int, optional
-        Rows handled at a time; it changes the memory needed and nothing else.
 
     Returns
     -------
@@ -217,74 +221,29 @@ def expand_rows(rows: ArrayLike, weight: ArrayLike | None = None, block: int | N
 
     Raises
     ------
-    ProbabilityError, LengthError, WeightError
-        A row is not a distribution, or the weights do not fit.
-
-    Examples
-    --------
-    >>> row_index, class_codes, weights = expand_rows([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]], weight=[4.0, 1.0])
-    >>> row_index.tolist(), class_codes.tolist(), weights.tolist()
-    ([0, 0, 1], [0, 2, 1], [2.0, 2.0, 1.0])
-    """
-    matrix = check_matrix(rows)
-    n, n_classes = matrix.shape
-    values = None if weight is None else check_weight(weight, n)
-    step = block_length(n_classes) if block is None else block
-    if step < 1:
-        raise ParameterError(f"block is {step}.", remedy="Pass a block of at least one row.", block=step)
-    # An empty part first, so that no rows at all give empty arrays of the right types.
-    parts: list[Expansion] = [(np.empty(0, np.int64), np.empty(0, smallest_unsigned(n_classes)), np.empty(0))]
-    for low in range(0, n, step):
-        row, column, chance = entries(matrix[low : low + step], low)
-        row += low
-        if values is not None:
-            chance *= values[row]
-        parts.append((row, column.astype(smallest_unsigned(n_classes)), chance))
-    row_index, class_codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return row_index, class_codes, weights
-
-
-def expand_index(index: ArrayLike, table: ArrayLike, weight: ArrayLike | None = None) -> Expansion:
-    """Repeat each row once per class of positive probability where row i has the distribution ``table[index[i]]``.
-
-    The result is that of ``expand_rows(table[index], weight)``, without those rows.
-
-    Parameters
-    ----------
-    index : integer array of shape (n,)
-        Row of the table for each row.
-    table : array of shape (M, L)
-        Distributions; each is rescaled to its own sum.
-    weight : array of shape (n,), optional
-        Weight of each row; 1 where none are given.
-
-    Returns
-    -------
-    row_index, class_codes, weights
-        As for :func:`expand_rows`.
-
-    Raises
-    ------
     ProbabilityError, LengthError, WeightError, ShapeError, ParameterError
         A row of the table is not a distribution, or the index or the weights do not fit.
 
     Examples
     --------
-    >>> row_index, class_codes, weights = expand_index([1, 0], [[1.0, 0.0], [0.25, 0.75]])
+    >>> row_index, class_codes, weights = expanded([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]], weight=[4.0, 1.0])
+    >>> row_index.tolist(), class_codes.tolist(), weights.tolist()
+    ([0, 0, 1], [0, 2, 1], [2.0, 2.0, 1.0])
+    >>> row_index, class_codes, weights = expanded([[1.0, 0.0], [0.25, 0.75]], [1, 0])
     >>> row_index.tolist(), class_codes.tolist(), weights.tolist()
     ([0, 0, 1], [0, 1, 0], [0.25, 0.75, 1.0])
     """
     matrix = check_matrix(table, "table")
-    chosen = check_index(index, len(matrix))
-    values = None if weight is None else check_weight(weight, chosen.size)
+    chosen = None if index is None else check_index(index, len(matrix))
+    values = None if weight is None else check_weight(weight, len(matrix) if chosen is None else chosen.size)
     entry_row, entry_class, chance = entries(matrix)
     entry_class = entry_class.astype(smallest_unsigned(matrix.shape[1]))
+    if chosen is None:
+        return entry_row, entry_class, chance if values is None else chance * values[entry_row]
     counts = np.bincount(entry_row, minlength=len(matrix))
     starts = np.cumsum(counts) - counts
     total = int(np.bincount(chosen, minlength=len(matrix)) @ counts)
-    row_index = np.empty(total, np.int64)
-    class_codes = np.empty(total, entry_class.dtype)
-    weights = np.empty(total)
+    row_index, class_codes, weights = np.empty(total, np.int64), np.empty(total, entry_class.dtype), np.empty(total)
     done = 0
     step = BLOCK_ENTRIES // 4
     for low in range(0, chosen.size, step):
@@ -299,3 +258,30 @@ def expand_index(index: ArrayLike, table: ArrayLike, weight: ArrayLike | None = 
         weights[here] = chance[entry] if values is None else chance[entry] * values[low : low + step][local]
         done = here.stop
     return row_index, class_codes, weights
+
+
+def take_rows(X: Any, index: Array) -> Any:
+    """Take rows by number, as the kind of table that came in; without one, give the numbers.
+
+    Examples
+    --------
+    >>> take_rows(np.array([[1, 2], [3, 4]]), np.array([1, 1, 0]))
+    array([[3, 4],
+           [3, 4],
+           [1, 2]])
+    """
+    if X is None:
+        return index
+    frame = nw.from_native(X, eager_only=True, pass_through=True, allow_series=True)
+    if isinstance(frame, (nw.DataFrame, nw.Series)):
+        return nw.to_native(frame[index])
+    return X[index] if hasattr(X, "__array__") or hasattr(X, "tocsr") else [X[i] for i in index]
+
+
+def with_row_labels(labels: Any, taken: Any, row_labels: Any, index: Array) -> Any:
+    """Give a pandas column of labels the row labels of its features: pandas joins by them, not by position."""
+    if not libraries.is_pandas_series(labels):
+        return labels
+    if libraries.is_pandas_dataframe(taken) or libraries.is_pandas_series(taken):
+        return labels.set_axis(taken.index)
+    return labels if row_labels is None else labels.set_axis(row_labels[index])

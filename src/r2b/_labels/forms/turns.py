@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.compute import parts_of
+from r2b._labels.forms.forest import COMPILE_FROM
 from r2b._labels.forms.keyed import SeededStream
 from r2b._labels.forms.rounding import RowRounder
-from r2b._labels.forms.sampling import block_length
+from r2b._labels.forms.sampling import block_length, check_matrix, check_weight
 
 _FIRST_ROOM = 1 << 16
 
@@ -81,3 +83,49 @@ class Turns:
 
     def _write(self, numbers: Whole, classes: Whole) -> None:
         self._codes[numbers] = classes
+
+
+def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -> Array:
+    """Decide the class of every row of one group at random so that the group's class shares stay as they are.
+
+    Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive probability.
+
+    Without weights the count of each class is the floor or the ceiling of its column sum, so that the group's means are met to within
+    1/n. With weights the weighted column sums are kept until at most L-1 rows are undecided; those are then decided at random from their
+    distributions. So, for every class,
+
+        |weighted share of the labels - weighted mean of the rows| <= (L - 1) * max(weight of an undecided row) / total weight.
+
+    Equal weights give the labels that no weights give.
+
+    Parameters
+    ----------
+    rows : array of shape (n, L)
+        Distributions of one group, float32 or float64; each is rescaled to its own sum, and sums are meant after that.
+    draws : int64 array of shape (n,)
+        Random numbers of the rows, of 53 bits: see :mod:`r2b._labels.forms.keyed`.
+    weight : array of shape (n,), optional
+        Weight of each row. Rows without weight are sampled.
+
+    Returns
+    -------
+    codes : array of shape (n,)
+        Class of each row, in the smallest unsigned integer type.
+
+    Raises
+    ------
+    ProbabilityError, LengthError, WeightError
+        A row is not a distribution, or the weights do not fit.
+
+    Examples
+    --------
+    >>> codes = round_rows([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]], np.array([5, 1, 7, 3]))
+    >>> np.bincount(codes).tolist()
+    [2, 2]
+    """
+    matrix = check_matrix(rows)
+    values = None if weight is None else check_weight(weight, len(matrix))
+    heaviest = None if values is None else np.array([values.max(initial=0.0)])
+    turns = Turns(matrix.shape[1], int(draws[0]) if len(matrix) else 0, heaviest, compiled=matrix.size > COMPILE_FROM)
+    turns.take(np.zeros(len(matrix), np.intp), draws, values, 0, lambda mine: matrix[mine])
+    return turns.finish()

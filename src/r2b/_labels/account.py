@@ -1,58 +1,232 @@
-"""A result as others read it: a plain account, and one JSON file, versioned, without pickle (docs/file-format.md)."""
+"""What a result says: which labels move where, which constraints make them, an account in a few lines, and all of it as plain values."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
-import os
-import secrets
-from collections.abc import Iterable
-from os import PathLike
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from r2b._constraints.families import Families
-from r2b._constraints.parity import MomentBound, RangeBound
-from r2b._data import Schema
-from r2b._data.arrays import Floats
+from r2b._constraints.parity import MomentBound
+from r2b._data.arrays import Array, Floats, Places
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.compute import parts_of
 from r2b._data.values import json_value, written
-from r2b._labels.changes import Change, MeanChange, largest_mean_changes
 from r2b._labels.realised import Realised, promised_parity
-from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import PROVEN, Certificate
-from r2b._solve.solvers import Progress, Status
-from r2b.errors import FileFormatError, RowsUnavailableError
+from r2b.errors import RowsUnavailableError
 
 if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
-
 
 FORMAT = "r2b-solution"
 VERSION = 3
 _PLAIN = 2  # what a file without offsets is written as, for releases that know no other
 
+MEASURES = {
+    "range": "largest difference",
+    "to_overall": "largest distance from all",
+    "ratio": "shortfall of the ratio",
+    "target": "twice the distance from the target",
+    "moments": "largest moment",
+}
 
-def save(fair: FairLabels, path: str | PathLike[str]) -> None:
-    """Write a solution; the file appears whole or not at all."""
-    content = content_of(fair)
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        # "x" leaves the file's mode to the umask, as for any other file the user writes.
-        with open(beside, "x", encoding="utf-8") as file:
-            json.dump(content, file, allow_nan=False)
-        os.replace(beside, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError) and error.filename is not None:
-            # The file beside it is nobody's business but ours.
-            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-        raise
+_PART = 1 << 20  # flows that are looked at together
+_NOTHING = 1e-9  # of the weight: a flow this small is rounding
+_SHOWN = 5
+_SHOWN_FAMILIES = 12
+
+
+@dataclass(frozen=True)
+class Change:
+    """Weight of one group that leaves one class for another, in expectation.
+
+    Attributes
+    ----------
+    group, old, new : object
+        Names as they came in.
+    weight : float
+        Rows (or their weight) expected to move.
+    share : float
+        The same as a share of the group's rows with the old label.
+    """
+
+    group: Any
+    old: Any
+    new: Any
+    weight: float
+    share: float
+
+
+def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
+    """List the ``n`` heaviest flows, without the answers of all groups and classes at once: they can be more than memory holds.
+
+    Parameters
+    ----------
+    answers : callable
+        From groups and old classes, arrays of shape (m,), to the distributions of their new classes, of shape (m, n_classes).
+    weights : ndarray of shape (n_groups, n_classes)
+        Weight of each (group, old label).
+    groups, classes : ndarray
+        Names.
+    n : int
+
+    Examples
+    --------
+    >>> channel, names = np.array([[[0.75, 0.25], [0.0, 1.0]]]), np.array(["no", "yes"])
+    >>> heaviest_flows(lambda cells, old: channel[cells, old], np.array([[8.0, 2.0]]), np.array(["all"]), names, 1)[0].weight
+    2.0
+    """
+    pairs, n_classes = np.nonzero(weights), len(classes)
+    flows, places = np.zeros(0), np.zeros(0, dtype=np.int64)
+    for part in parts_of(len(pairs[0]), max(1, _PART // n_classes)):
+        cells, old = pairs[0][part], pairs[1][part]
+        flow = answers(cells, old) * weights[cells, old][:, None]
+        flow[np.arange(len(old)), old] = 0.0
+        # The earliest of equal ones first: earlier parts stand before this one, and sorting is stable.
+        flows = np.concatenate([flows, flow.ravel()])
+        places = np.concatenate([places, np.arange(flow.size) + part.start * n_classes])
+        kept = np.flatnonzero(flows > _NOTHING * float(weights.sum()))
+        kept = kept[largest_first(flows[kept], n, float(weights.sum()))]
+        flows, places = flows[kept], places[kept]
+    found = []
+    for weight, place in zip(flows.tolist(), places.tolist(), strict=True):
+        pair, new = divmod(place, n_classes)
+        cell, old_class = int(pairs[0][pair]), int(pairs[1][pair])
+        names = _named(groups, cell), _named(classes, old_class), _named(classes, new)
+        found.append(Change(*names, weight, weight / float(weights[cell, old_class])))
+    return found
+
+
+def largest_first(values: Floats, n: int, scale: float = 1.0) -> Places:
+    """Give the places of the ``n`` largest values, the earliest of equal ones first.
+
+    Values that differ by rounding are equal: which of them comes out larger depends on the processor. Of two groups, for one, each bears
+    the same cost.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+    n : int
+    scale : float
+        What is 1e-12 of it is rounding.
+
+    Examples
+    --------
+    >>> largest_first(np.array([0.1, 0.3, 0.2, 0.1 + 0.2]), 2)
+    array([1, 3])
+    """
+    falling = -np.round(values / scale, 12)
+    if 0 < n < len(values):
+        candidates = np.flatnonzero(falling <= np.partition(falling, n - 1)[n - 1])
+        return candidates[np.argsort(falling[candidates], kind="stable")[:n]]
+    return np.argsort(falling, kind="stable")[: max(n, 0)]
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """The mean of one class in one group, before and after; for a continuous attribute the moment with one of its functions.
+
+    Attributes
+    ----------
+    family : str
+    group, label : object
+        Names as they came in.
+    before, after : float
+    """
+
+    family: str
+    group: Any
+    label: Any
+    before: float
+    after: float
+
+
+def largest_mean_changes(
+    families: list[tuple[str, slice]], before: Floats, after: Floats, groups: Array, classes: Array, n: int
+) -> list[MeanChange]:
+    """List the ``n`` means of groups that change most: what can be said where a row is in several groups, or in none.
+
+    Parameters
+    ----------
+    families : list of (name, groups)
+    before, after : ndarray of shape (n_groups, n_classes)
+    groups, classes : ndarray
+        Names.
+    n : int
+
+    Examples
+    --------
+    >>> before, after = np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([[0.4, 0.6], [0.4, 0.6]])
+    >>> largest_mean_changes([("sex", slice(0, 2))], before, after, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
+    [MeanChange(family='sex', group='m', label='no', before=0.2, after=0.4)]
+    """
+    listed = [(name, group, label) for name, mine in families for group in range(mine.start, mine.stop) for label in range(len(classes))]
+    size = np.array([abs(after[group, label] - before[group, label]) for _, group, label in listed])
+    order = [place for place in largest_first(size, n) if size[place] > _NOTHING]
+    return [
+        MeanChange(family, _named(groups, group), _named(classes, label), float(before[group, label]), float(after[group, label]))
+        for family, group, label in (listed[place] for place in order)
+    ]
+
+
+def _named(names: Array, place: int) -> Any:
+    """Give one name as a Python value."""
+    return names[place : place + 1].tolist()[0]
+
+
+@dataclass(frozen=True)
+class ConstraintCost:
+    """What holding the mean of one class in one group costs.
+
+    Attributes
+    ----------
+    family, group, label : object
+        Names as they came in.
+    price : float
+        Positive where the bound keeps the class down in this group, negative where it brings it up.
+    rate : float
+        How fast the objective falls, per unit of weight, as this one mean is let go: the price times the group's share. The squared
+        distance falls twice as fast where lam is 1. Bounds that hold each other in place bring less when only one is let go.
+    """
+
+    family: str
+    group: Any
+    label: Any
+    price: float
+    rate: float
+
+
+def costliest_constraints(
+    families: list[tuple[str, slice]], prices: Floats, share: Floats, groups: Array, classes: Array, n: int
+) -> list[ConstraintCost]:
+    """List the ``n`` entries of the prices that cost most.
+
+    Parameters
+    ----------
+    families : list of (name, groups)
+    prices : ndarray of shape (n_groups, n_classes)
+    share : ndarray of shape (n_groups,)
+    groups, classes : ndarray
+        Names.
+    n : int
+
+    Examples
+    --------
+    >>> prices, share = np.array([[0.5, -0.5], [-0.1, 0.1]]), np.array([0.1, 0.9])
+    >>> costliest_constraints([("sex", slice(0, 2))], prices, share, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
+    [ConstraintCost(family='sex', group='m', label='no', price=-0.1, rate=0.09...)]
+    """
+    rate = np.abs(prices) * share[:, None]
+    order = largest_first(rate.ravel(), n)
+    found = []
+    for group, label in zip(*np.unravel_index(order, rate.shape), strict=True):
+        if rate[group, label] > 0:
+            family = next(name for name, mine in families if mine.start <= group < mine.stop)
+            names = _named(groups, int(group)), _named(classes, int(label))
+            found.append(ConstraintCost(family, *names, float(prices[group, label]), float(rate[group, label])))
+    return found
 
 
 def content_of(fair: FairLabels) -> dict[str, Any]:
@@ -75,106 +249,6 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
         }
     )
     return content
-
-
-def load(path: str | PathLike[str]) -> FairLabels:
-    """Read a solution that ``save`` wrote.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    FairLabels
-        Without rows: ``transform`` gives labels for the rows you pass.
-
-    Raises
-    ------
-    FileFormatError
-        The file is not a saved solution, is damaged, or comes from a later release.
-
-    Examples
-    --------
-    >>> import r2b, tempfile, os
-    >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     fair.save(os.path.join(folder, "fair.json"))
-    ...     again = r2b.load(os.path.join(folder, "fair.json"))
-    >>> again.transform(["b"], sensitive_features=["f"])
-    array([[0.33333333, 0.66666667]])
-    """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
-        raise _refusal(path, f"is not JSON ({cause})") from cause
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise _refusal(path, "is not a saved solution")
-    if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
-        problem = f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}."
-        remedy = "Install the release that wrote it, or a later one."
-        raise FileFormatError(problem, remedy=remedy, path=os.fspath(path), version=content.get("version"))
-    try:
-        return _restored(_upgraded(content) if content["version"] == 1 else content)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
-        raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
-
-
-def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
-    """Say in words of version 2 what version 1 could only mean: one family whose groups are the cells, a range, no costs."""
-    layout = Schema.from_json(content["schema"])
-    proof = content["certificate"]
-    # Version 1 did not keep the groups' weights; none of what a loaded object does needs them.
-    share = np.full(layout.n_groups, 1.0 / layout.n_groups)
-    epsilon = np.array(proof["epsilon"], dtype=np.float64)
-    families = Families.of_cells(layout, " x ".join(layout.columns), RangeBound(epsilon), share)
-    return content | {
-        "families": families.to_json(),
-        "costs": None,
-        "table": None,
-        "certificate": proof | {"families": []},
-    }
-
-
-def _restored(content: dict[str, Any]) -> FairLabels:
-    schema = Schema.from_json(content["schema"])
-    families = Families.from_json(content["families"], schema)
-    shape = (len(families.names), len(schema.classes))
-    prices = np.array(content["prices"], dtype=np.float64)
-    lam, residual, unchanged = float(content["lam"]), float(content["residual"]), content["unchanged"]
-    if prices.shape != shape or not np.isfinite(prices).all() or not 0 <= lam < math.inf or math.isnan(residual):
-        raise ValueError(f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be")
-    if not isinstance(unchanged, bool):
-        raise ValueError(f"unchanged is {unchanged!r}")
-    costs, table = (_array(content[name]) for name in ("costs", "table"))
-    square = (shape[1], shape[1])
-    if (costs is not None and costs.shape != square) or (table is not None and table.shape != (len(schema.table), *square)):
-        raise ValueError("costs or table of the wrong shape")
-    if lam == 0 and table is None and not unchanged:
-        raise ValueError("lam is 0 and there is no table")
-    history = tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"])
-    proof = Certificate.from_json(content["certificate"], *shape)
-    rule = Rule(schema, families, prices, lam, unchanged, costs, table)
-    from r2b._labels.labels import FairLabels
-
-    return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
-
-
-def _array(stored: Any) -> Floats | None:
-    if stored is None:
-        return None
-    array = np.array(stored, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError("a number that is not finite")
-    return array
-
-
-def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
-    return FileFormatError(f"{os.fspath(path)} {what}.", remedy="Pass a file written by FairLabels.save.", path=os.fspath(path))
-
-
-_SHOWN = 5
-_SHOWN_FAMILIES = 12
 
 
 def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> str:
@@ -237,7 +311,7 @@ def _changes(fair: FairLabels) -> list[str]:
     if not only_categories(fair):
         means = mean_changes(fair, _SHOWN)
         return [f"  largest changes of {means_of(fair)}", *(_mean_change(each) for each in means)] if means else []
-    changes = fair.largest_changes(_SHOWN)
+    changes = fair.rows.largest_changes(fair.rule, _SHOWN)
     return ["  largest changes", *(_change(change, weighted=fair.rows.weighted) for change in changes)] if changes else []
 
 
@@ -273,15 +347,6 @@ def _change(c: Change, *, weighted: bool) -> str:
     moved = f"{c.weight:,.1f}" if c.weight >= 0.05 else f"{c.weight:.2g}"
     amount = f"weight {moved}" if weighted else f"{moved} rows"
     return f"    {written(c.group)}: {written(c.old)} -> {written(c.new)}, {amount} ({100 * c.share:.1f} % of that cell)"
-
-
-MEASURES = {
-    "range": "largest difference",
-    "to_overall": "largest distance from all",
-    "ratio": "shortfall of the ratio",
-    "target": "twice the distance from the target",
-    "moments": "largest moment",
-}
 
 
 def _is_plain(proof: Certificate) -> bool:
@@ -324,7 +389,7 @@ def _listed(texts: Iterable[str], between: str) -> str:
     return between.join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _bound(epsilon: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+def _bound(epsilon: Floats) -> str:
     bounded = epsilon[np.isfinite(epsilon)]
     if 0 < len(bounded) < len(epsilon):
         return f"{_bound(bounded)}, for {len(bounded)} of {len(epsilon)} classes"

@@ -1,0 +1,54 @@
+"""Reports beside what a command prints."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from r2b import Scan, report
+from r2b._files import AtomicWriter
+from r2b._labels.debiasing import request_and_settings
+from r2b._labels.realised import Realised
+from r2b._labels.task import MemoryTask
+from r2b.cli.options import command_line
+from r2b.errors import NotSolvedWarning
+from r2b.report.facts import SHARED
+
+
+def write_reports(
+    writer: AtomicWriter,
+    paths: dict[str, str | None],
+    scan: Scan,
+    columns: dict[str, Any],
+    options: dict[str, Any],
+    draws: dict[str, Any],
+    leaving: tuple[str, Realised] | None = None,
+) -> None:
+    """Write the reports that are asked for: an audit, fair labels and what they cost.
+
+    Parameters
+    ----------
+    writer : AtomicWriter
+    paths : dict
+        Where HTML and Markdown go, each None where it is not asked for.
+    scan : Scan
+    columns, options : dict
+        As :meth:`r2b.Scan.debias` takes them.
+    draws : dict
+        How chance is drawn, as :meth:`r2b.Scan.audit` takes it.
+    leaving : tuple (str, Realised), optional
+        The form in which labels left, and what holds for them.
+    """
+    roles, families = scan.chosen(**columns), options.get("families", "both")
+    asked = {name: options[name] for name in SHARED if name in options}
+    normalize = options.get("normalize", False)
+    found = scan.audit(**columns, families="both" if isinstance(families, str) else families, normalize=normalize, **asked, **draws)
+    request, settings = request_and_settings(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        data = scan.rows_for_audit(roles, request, normalize=normalize, clustered=draws.get("clusters") is not None)
+        task = MemoryTask.of(data, request, settings, options.get("costs"))
+        facts = report.gathered(task, found, label_name=roles.stem, command=command_line(), options=options, draws=draws, leaving=leaving)
+    for name, render in (("html", report.to_html), ("markdown", report.to_markdown)):
+        if (path := paths[name]) is not None:
+            writer.write(path, render(facts).encode("utf-8"))
