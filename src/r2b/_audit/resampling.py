@@ -296,10 +296,10 @@ def ranges(means: Floats) -> Floats:
 class Draws:
     """How much to draw, where to start, and how many groups to list."""
 
-    n_permutations: int
-    n_boot: int
-    level: float
-    random_state: int
+    n_permutations: int = 200
+    n_boot: int = 500
+    level: float = 0.95
+    random_state: int = 0
     n_largest: int = 10
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -143,32 +144,21 @@ class MeanChange:
     after: float
 
 
-def largest_mean_changes(
-    families: list[tuple[str, slice]], before: Floats, after: Floats, groups: Array, classes: Array, n: int
-) -> list[MeanChange]:
+def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
     """List the ``n`` means of groups that change most: what can be said where a row is in several groups, or in none.
 
-    Parameters
-    ----------
-    families : list of (name, groups)
-    before, after : ndarray of shape (n_groups, n_classes)
-    groups, classes : ndarray
-        Names.
-    n : int
-
-    Examples
-    --------
-    >>> before, after = np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([[0.4, 0.6], [0.4, 0.6]])
-    >>> largest_mean_changes([("sex", slice(0, 2))], before, after, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
-    [MeanChange(family='sex', group='m', label='no', before=0.2, after=0.4)]
+    Of continuous attributes they are the moments, where there are no groups.
     """
-    listed = [(name, group, label) for name, mine in families for group in range(mine.start, mine.stop) for label in range(len(classes))]
-    size = np.array([abs(after[group, label] - before[group, label]) for _, group, label in listed])
-    order = [place for place in largest_first(size, n) if size[place] > _NOTHING]
-    return [
-        MeanChange(family, _named(groups, group), _named(classes, label), float(before[group, label]), float(after[group, label]))
-        for family, group, label in (listed[place] for place in order)
-    ]
+    moments, before, after = _only_moments(fair), fair.certificate.means_before, fair.certificate.means
+    members = [each for each in fair.families.members if moments or not isinstance(each.bound, MomentBound)]
+    listed = [(each.name, group) for each in members for group in range(each.groups.start, each.groups.stop)]
+    size = np.abs(after - before)[[group for _, group in listed]]
+    found = []
+    for place, label in zip(*np.unravel_index(largest_first(size.ravel(), n), size.shape), strict=True):
+        if size[place, label] > _NOTHING:
+            (family, group), name = listed[place], _named(fair.classes, int(label))
+            found.append(MeanChange(family, _named(fair.groups, group), name, float(before[group, label]), float(after[group, label])))
+    return found
 
 
 def _named(names: Array, place: int) -> Any:
@@ -198,34 +188,15 @@ class ConstraintCost:
     rate: float
 
 
-def costliest_constraints(
-    families: list[tuple[str, slice]], prices: Floats, share: Floats, groups: Array, classes: Array, n: int
-) -> list[ConstraintCost]:
-    """List the ``n`` entries of the prices that cost most.
-
-    Parameters
-    ----------
-    families : list of (name, groups)
-    prices : ndarray of shape (n_groups, n_classes)
-    share : ndarray of shape (n_groups,)
-    groups, classes : ndarray
-        Names.
-    n : int
-
-    Examples
-    --------
-    >>> prices, share = np.array([[0.5, -0.5], [-0.1, 0.1]]), np.array([0.1, 0.9])
-    >>> costliest_constraints([("sex", slice(0, 2))], prices, share, np.array(["f", "m"]), np.array(["no", "yes"]), 1)
-    [ConstraintCost(family='sex', group='m', label='no', price=-0.1, rate=0.09...)]
-    """
-    rate = np.abs(prices) * share[:, None]
-    order = largest_first(rate.ravel(), n)
+def costliest_constraints(fair: FairLabels, n: int) -> list[ConstraintCost]:
+    """List the ``n`` entries of the prices that cost most."""
+    rate = np.abs(fair.prices) * fair.families.share[:, None]
     found = []
-    for group, label in zip(*np.unravel_index(order, rate.shape), strict=True):
+    for group, label in zip(*np.unravel_index(largest_first(rate.ravel(), n), rate.shape), strict=True):
         if rate[group, label] > 0:
-            family = next(name for name, mine in families if mine.start <= group < mine.stop)
-            names = _named(groups, int(group)), _named(classes, int(label))
-            found.append(ConstraintCost(family, *names, float(prices[group, label]), float(rate[group, label])))
+            family = next(each.name for each in fair.families.members if each.groups.start <= group < each.groups.stop)
+            names = _named(fair.groups, int(group)), _named(fair.classes, int(label))
+            found.append(ConstraintCost(family, *names, float(fair.prices[group, label]), float(rate[group, label])))
     return found
 
 
@@ -280,7 +251,7 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
 def _parity(fair: FairLabels, leaving: tuple[str, Realised] | None) -> list[str]:
     proof = fair.certificate
     # One family of groups and the paper's bound: the parity above says it all. Files of the first version keep no families.
-    bound = f"  (epsilon {_bound(proof.epsilon)})" if _is_plain(proof) else ""
+    bound = f"  (epsilon {format_epsilon(proof.epsilon)})" if _is_plain(proof) else ""
     if leaving is None:
         return [f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{bound}"]
     form, found = leaving
@@ -320,14 +291,6 @@ def only_categories(fair: FairLabels) -> bool:
     return set(fair.schema.kinds) == {CATEGORICAL}
 
 
-def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
-    """List the means of groups that change most; the moments of continuous attributes where there are no groups."""
-    moments = _only_moments(fair)
-    families = [(each.name, each.groups) for each in fair.families.members if moments or not isinstance(each.bound, MomentBound)]
-    proof = fair.certificate
-    return largest_mean_changes(families, proof.means_before, proof.means, fair.groups, fair.classes, n)
-
-
 def means_of(fair: FairLabels) -> str:
     """Name what :func:`mean_changes` lists."""
     return "moments" if _only_moments(fair) else "group means"
@@ -362,7 +325,7 @@ def _families(proof: Certificate, found: Realised | None) -> list[str]:
         before, soft = float(family.measure_before.max()), float(family.measure.max())
         after = f"{soft:.4f}" if found is None else f"{float(found.families[place].measure.max()):.4f}, {soft:.4f} as probabilities"
         what = MEASURES[family.bound] + ("" if family.offsets is None else " of means with their offsets")
-        lines.append(f"    {written(family.name)}: {what} {before:.4f} -> {after}  (epsilon {_bound(family.epsilon)})")
+        lines.append(f"    {written(family.name)}: {what} {before:.4f} -> {after}  (epsilon {format_epsilon(family.epsilon)})")
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
 
@@ -389,9 +352,11 @@ def _listed(texts: Iterable[str], between: str) -> str:
     return between.join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _bound(epsilon: Floats) -> str:
-    bounded = epsilon[np.isfinite(epsilon)]
-    if 0 < len(bounded) < len(epsilon):
-        return f"{_bound(bounded)}, for {len(bounded)} of {len(epsilon)} classes"
-    low, high = float(epsilon.min()), float(epsilon.max())
+def format_epsilon(values: Iterable[Any]) -> str:
+    """Write the epsilons of the classes: one number where they are the same."""
+    numbers = [float(value) for value in values]
+    bounded = [number for number in numbers if math.isfinite(number)]
+    if 0 < len(bounded) < len(numbers):
+        return f"{format_epsilon(bounded)}, for {len(bounded)} of {len(numbers)} classes"
+    low, high = min(numbers), max(numbers)
     return f"{low:g}" if low == high else f"{low:g} to {high:g} by class"

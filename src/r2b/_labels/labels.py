@@ -319,8 +319,7 @@ class FairLabels(Solution):
 
     def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
         """List the groups and classes whose means cost most to hold."""
-        families = [(member.name, member.groups) for member in self.families.members]
-        return costliest_constraints(families, self.prices, self.families.share, self.groups, self.classes, n)
+        return costliest_constraints(self, n)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""

@@ -14,11 +14,13 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock, RLock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from r2b._audit import Audit, Frontier, audit
+from r2b._audit import Audit, Frontier
+from r2b._audit.measure import audit_dataset, audit_request
+from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
 from r2b._constraints.families import Request, resolve
 from r2b._data import Dataset
@@ -124,7 +126,6 @@ class Bounded:
 class Opened:
     """A table under one choice of columns: its rows merged, its audit, its shapes of bound."""
 
-    arguments: dict[str, Any]
     task: MemoryTask
     bounded: OrderedDict[Hashable, Bounded] = field(default_factory=OrderedDict)
     audited: OrderedDict[Hashable, Audit] = field(default_factory=OrderedDict)
@@ -145,7 +146,8 @@ class Opened:
     def audit(self, choice: PageChoice) -> Audit:
         """Audit the labels, once."""
         with self.lock, _quiet():
-            return _kept(self.audited, "", lambda: audit(**self.arguments, families="both", missing=choice.missing), most=1)  # type: ignore[arg-type]
+            request = audit_request("both", missing=choice.missing)
+            return _kept(self.audited, "", lambda: audit_dataset(self.task.dataset, request, Draws()), most=1)
 
 
 class Workspace:
@@ -169,11 +171,10 @@ class Workspace:
         """Read and merge the chosen columns, or give them if they are."""
 
         def build() -> Opened:
-            arguments = choice.arguments(self.table)
             request = replace(Request(**choice.options()), families="crossed", bound="range", target=None)
-            task = open_job(**arguments, request=request, settings=Settings(progress=lambda _: not self.closed.is_set()))
+            task = open_job(**choice.arguments(self.table), request=request, settings=Settings(progress=lambda _: not self.closed.is_set()))
             _refuse_too_many(task.dataset)
-            return Opened(arguments, task)
+            return Opened(task)
 
         with self._lock:
             return _kept(self._opened, choice.columns, build, most=4)

@@ -23,7 +23,7 @@ from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
 from r2b._verify.record import Record, beside, fingerprints
 from r2b.cli import completing, options
-from r2b.cli.options import columns_of, command_line, costs_of, families_of, named, on_lines, open_table, per_class, target_of
+from r2b.cli.options import asked_of, columns_of, command_line, named, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
@@ -106,7 +106,7 @@ def debias_command(
             arguments = columns_of(source, given)
             roles = scan.chosen(**arguments)
             classes = scan.class_names(roles, given["missing"])
-            asked = _options(given, scan.names, classes)
+            asked = asked_of(given, scan.names, classes)
             keys = named(scan.names, key)
             source.check(keys, "--key")
             refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
@@ -138,14 +138,6 @@ def debias_command(
         writer.commit()
     _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
-
-
-def _options(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any]) -> dict[str, Any]:
-    """Read options that name columns or classes."""
-    asked = {name: value for name, value in given.items() if name not in ("family", "epsilon")}
-    asked["families"] = families_of(names, given["families"], given["family"], "crossed")
-    asked["epsilon"] = per_class("--epsilon", given["epsilon"], classes) if given["epsilon"] else 0.0
-    return asked | {"target": target_of(given["target"], classes), "costs": costs_of(given["costs"], classes)}
 
 
 def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from r2b._files import AtomicWriter, table_of
 from r2b._files.formats import compress, format_for
 from r2b.cli import completing, options
-from r2b.cli.options import columns_of, costs_of, families_of, on_lines, open_table, target_of
+from r2b.cli.options import asked_of, columns_of, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text
 from r2b.engines.files.writing import kept_files
 from r2b.errors import NotSolvedWarning, ParameterError
@@ -64,11 +64,10 @@ def frontier_command(
         arguments = columns_of(source, given)
         with on_lines(source):
             classes = scan.class_names(scan.chosen(**arguments), given["missing"])
-        given |= {"families": families_of(scan.names, given["families"], given.pop("family"), "crossed")}
-        given |= {"target": target_of(given["target"], classes), "costs": costs_of(given["costs"], classes)}
+        asked = asked_of(given, scan.names, classes)
         with warnings.catch_warnings(), on_lines(source):
             warnings.simplefilter("ignore", NotSolvedWarning)  # the points say it, and the exit code
-            found = scan.frontier(**arguments, epsilons=path, progress=meter if meter.shown else None, **given)
+            found = scan.frontier(**arguments, epsilons=path, progress=meter if meter.shown else None, **asked)
         if output is not None:
             rows = [asdict(point) for point in found]
             content = table_of({name: [row[name] for row in rows] for name in rows[0]}, shape)

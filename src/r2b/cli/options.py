@@ -6,7 +6,7 @@ import csv
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -351,14 +351,18 @@ def per_class(what: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
     return by_name if others is None else {value: by_name.get(value, others) for value in classes}
 
 
-def target_of(given: Sequence[str], classes: Sequence[Any]) -> Any:
-    """Read ``--target``: a word, or a share for each class."""
-    if not given:
-        return None
-    return given[0] if len(given) == 1 and "=" not in given[0] else per_class("--target", given, classes)
+def asked_of(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any]) -> dict[str, Any]:
+    """Read the options of a debiasing that name columns or classes."""
+    asked = {name: value for name, value in given.items() if name != "family"}
+    asked["families"] = families_of(names, given["families"], given["family"], "crossed")
+    if "epsilon" in given:
+        asked["epsilon"] = per_class("--epsilon", given["epsilon"], classes) if given["epsilon"] else 0.0
+    target = given["target"]  # a word, or a share for each class
+    asked["target"] = target[0] if len(target) == 1 and "=" not in target[0] else per_class("--target", target, classes)
+    return asked | {"costs": _costs_of(given["costs"], classes)}
 
 
-def costs_of(path: str | None, classes: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+def _costs_of(path: str | None, classes: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """Read a table of costs: its first column names the class that is left, the other columns the class that is taken.
 
     Raises

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
 from r2b._audit.text import plural
 from r2b._constraints.families.doubts import FEWEST
 from r2b._data.values import directions_kept, directions_shown
+from r2b._labels.account import format_epsilon
 from r2b._solve.certificate import PROVEN
 from r2b.metrics.chance import format_p_value
 
@@ -28,6 +28,7 @@ BOUNDS = {
     "target": "twice the largest distance from the target",
     "moments": "largest moment of the attribute",
 }
+epsilon = format_epsilon
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -109,17 +110,6 @@ def rows_of(n: float) -> str:
     ('1 row', '2,400 rows')
     """
     return f"{count(n)} {'row' if n == 1 else 'rows'}"
-
-
-def epsilon(values: list[Any]) -> str:
-    """Write the epsilons of the classes: one number where they are the same."""
-    bounded = [value for value in values if math.isfinite(float(value))]
-    if 0 < len(bounded) < len(values):
-        return f"{epsilon(bounded)}, for {len(bounded)} of {len(values)} classes"
-    numbers = sorted({float(value) for value in values})
-    if len(numbers) == 1:
-        return f"{numbers[0]:g}"
-    return f"{numbers[0]:g} to {numbers[-1]:g} by class"
 
 
 def shown(value: Any) -> Any:

@@ -199,19 +199,11 @@ class Forest:
         self._kernel: Callable[..., int] = settle if kernel is None else kernel
         self._listed = kernel is None
         n_nodes = n_classes + n_slots
-        self._parent = self._vector(np.full(n_nodes, -1, np.int64))
-        self._value = self._vector(np.zeros(n_nodes))
-        self._state = (
-            self._parent,
-            self._value,
-            self._vector(np.zeros(n_slots, np.int64)),
-            self._vector(np.zeros(n_slots, np.int64)),
-            self._vector(np.zeros(n_slots)),
-            self._vector(np.arange(n_slots)[::-1].copy()),
-            self._vector(np.array([n_slots])),
-            self._vector(np.zeros(n_nodes + 1, np.int64)),
-        )
-        self._owner = self._state[3]
+        degree, owner, size = np.zeros(n_slots, np.int64), np.zeros(n_slots, np.int64), np.zeros(n_slots)
+        free = np.arange(n_slots)[::-1], np.array([n_slots])
+        state = (np.full(n_nodes, -1, np.int64), np.zeros(n_nodes), degree, owner, size, *free, np.zeros(n_nodes + 1, np.int64))
+        self._state = tuple(self._vector(each) for each in state)
+        self._parent, self._value, _, self._owner = self._state[:4]
 
     def _vector(self, array: Array) -> Vector:
         # Contiguous, as the kernel is compiled once per memory layout.
