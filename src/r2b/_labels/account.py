@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from r2b._constraints.families.doubts import listed
 from r2b._constraints.parity import MomentBound
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.attributes import CATEGORICAL
@@ -144,7 +145,7 @@ class MeanChange:
     after: float
 
 
-def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
+def _mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
     """List the ``n`` means of groups that change most: what can be said where a row is in several groups, or in none.
 
     Of continuous attributes they are the moments, where there are no groups.
@@ -279,20 +280,20 @@ def _why(fair: FairLabels, form: str) -> str:
 def _changes(fair: FairLabels) -> list[str]:
     if fair.rows is None:
         return []
-    if not only_categories(fair):
-        means = mean_changes(fair, _SHOWN)
-        return [f"  largest changes of {means_of(fair)}", *(_mean_change(each) for each in means)] if means else []
-    changes = fair.rows.largest_changes(fair.rule, _SHOWN)
-    return ["  largest changes", *(_change(change, weighted=fair.rows.weighted) for change in changes)] if changes else []
+    changes, means = largest_changes(fair, _SHOWN)
+    lines = [_change(change, weighted=fair.rows.weighted) for change in changes] or [_mean_change(each) for each in means]
+    return [f"  largest changes{f' of {means_of(fair)}' if means else ''}", *lines] if lines else []
 
 
-def only_categories(fair: FairLabels) -> bool:
-    """Tell whether all attributes are categories: a row of uncertain group, or with a number for an attribute, is a cell of its own."""
-    return set(fair.schema.kinds) == {CATEGORICAL}
+def largest_changes(fair: FairLabels, n: int) -> tuple[list[Change], list[MeanChange]]:
+    """List the heaviest flows or, where a row of uncertain group or with a number for an attribute is a cell of its own, group means."""
+    if set(fair.schema.kinds) == {CATEGORICAL}:
+        return [] if fair.rows is None else fair.rows.largest_changes(fair.rule, n), []
+    return [], _mean_changes(fair, n)
 
 
 def means_of(fair: FairLabels) -> str:
-    """Name what :func:`mean_changes` lists."""
+    """Name what changes where there are no flows."""
     return "moments" if _only_moments(fair) else "group means"
 
 
@@ -334,22 +335,16 @@ def _notes(fair: FairLabels) -> list[str]:
     families, notes = fair.families, []
     free = np.all([np.isinf(family.epsilon) for family in fair.certificate.families or (fair.certificate,)], axis=0)
     if free.any():
-        notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {_listed(map(written, fair.classes[free]), ', ')}")
+        notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {listed(map(written, fair.classes[free]))}")
     if families.left_out > 0:
         whose = "rows" if fair.weighted is False else "weight"
         notes.append(f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group, with labels as they were")
     if families.excluded:
-        notes.append(f"  too small         {_listed(map(written, families.excluded), '; ')}")
+        notes.append(f"  too small         {listed(map(written, families.excluded), '; ')}")
     if families.absent:
         absent = (f"{written(each.group)} in {written(each.stratum)}" for each in families.absent)
-        notes.append(f"  absent            {_listed(absent, '; ')}")
+        notes.append(f"  absent            {listed(absent, '; ')}")
     return notes
-
-
-def _listed(texts: Iterable[str], between: str) -> str:
-    every = list(texts)
-    more = len(every) - _SHOWN
-    return between.join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_epsilon(values: Iterable[Any]) -> str:

@@ -210,8 +210,6 @@ class FairRows:
     def _of_cell(self, cell: int) -> Array:
         """Give P(new class | old class) in one cell."""
         n_classes = self.dataset.n_classes
-        if self._by_table:
-            return np.asarray(self.channel[cell])
         out = np.empty((n_classes, n_classes))
         for part in parts_of(n_classes, max(1, _PART // n_classes)):
             out[part] = self._answers(cell * n_classes + np.arange(part.start, part.stop))

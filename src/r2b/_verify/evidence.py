@@ -14,7 +14,7 @@ from r2b._constraints.families import Families
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import parts_of
-from r2b._data.merge import joint_codes
+from r2b._data.merge import cell_sums, joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.realised import rounding_bound
@@ -68,16 +68,14 @@ class RowSums:
         expected = np.asarray(fair.matrix(np.float64)) if data.labels.is_soft or not self.whole else None
         sums: dict[str, Any] = {"rows": len(rows.batch), "unknown": int((rows.made[0] < 0).sum()), "copies": rows.copies}
         most = {"weight": float(weight.max())}
+        mass, sums["before"] = cell_sums(data.labels, data.groups, rows.weight)
         if data.labels.is_soft:
             assert expected is not None
-            sums |= {"count": np.bincount(cells, minlength=n_cells), "mass": np.bincount(cells, weight, n_cells)}
-            sums["before"] = _by_cell(cells, weight, data.labels.array, n_cells)
+            sums |= {"count": np.bincount(cells, minlength=n_cells), "mass": mass}
             terms, most["simplex"] = self._terms(np.asarray(data.labels.array, np.float64), cells, weight, expected)
             sums |= terms
         else:
-            joint = joint_codes(data)
-            sums["count"] = np.bincount(joint, minlength=n_cells * n_classes).reshape(n_cells, n_classes)
-            sums["before"] = np.bincount(joint, weight, n_cells * n_classes).reshape(n_cells, n_classes)
+            sums["count"] = np.bincount(joint_codes(data), minlength=n_cells * n_classes).reshape(n_cells, n_classes)
         if not self.whole:
             assert expected is not None
             x = rows.labels if rows.total is None else np.where(rows.total[:, None] > 0, rows.labels, expected)

@@ -46,7 +46,7 @@ def audit_command(
     largest: int,
     random_state: int,
     max_parity: float | None,
-    reports: dict[str, str | None],
+    reports: dict[str, str],
     epsilon: float,
     force: bool,
     reading: dict[str, Any],
@@ -74,8 +74,7 @@ def audit_command(
     with AtomicWriter(force=force) as writer, RowMeter(quiet=quiet or as_json) as meter:
         scan, source = open_table(data, reading, watch=meter)
         writer.keep = kept_files(source)
-        written = [path for path in reports.values() if path is not None]
-        for path in written:
+        for path in reports.values():
             writer.check(path)
         arguments = columns_of(source, given)
         asked = {**given, "families": families_of(scan.names, families, family, "both"), "normalize": normalize}
@@ -83,7 +82,7 @@ def audit_command(
             source.check([clusters], "--clusters")
         with on_lines(source):
             found = scan.audit(**arguments, **asked, **draws, n_largest=largest)
-            if written:
+            if reports:
                 from r2b.cli.reports import write_reports
 
                 write_reports(writer, reports, scan, arguments, {**asked, "epsilon": epsilon}, draws)
@@ -92,7 +91,7 @@ def audit_command(
         print_json(found.to_json() | {"data": source.name})
     elif not quiet:
         print_text(str(found))
-        for path in written:
+        for path in reports.values():
             click.echo(f"  report            {one_line(path)}")
     parity = max((each.parity for each in found.families), default=0.0)
     return DONE if max_parity is None or parity <= max_parity else NOT_REACHED

@@ -62,7 +62,7 @@ def debias_command(
     key: tuple[str, ...],
     new_column: str | None,
     certificate: str | None,
-    reports: dict[str, str | None],
+    reports: dict[str, str],
     force: bool,
     reading: dict[str, Any],
     as_json: bool,
@@ -128,7 +128,7 @@ def debias_command(
                 meter.now("Checking")
                 record = _record(source, relabel, written, shape, found, asked, reading)
                 writer.write(proof, record.encoded(fair))
-            if any(path is not None for path in reports.values()):
+            if reports:
                 from r2b.cli.reports import write_reports
 
                 leaving = None if found is None else (form, found)

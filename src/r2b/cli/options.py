@@ -44,12 +44,13 @@ def together(*options: Decorator) -> Decorator:
 
 
 def gathered(name: str, names: Sequence[str], *options: Decorator) -> Decorator:
-    """Declare options that the command gets together, as one dictionary of this name."""
+    """Declare options that the command gets together, as one dictionary of this name: those that are given, or have a default."""
 
     def declare(command: Command) -> Command:
         @wraps(command)
         def gather(*arguments: Any, **given: Any) -> Any:
-            return command(*arguments, **{name: {each: given.pop(each) for each in names}}, **given)
+            mine = {each: given.pop(each) for each in names}
+            return command(*arguments, **{name: {each: value for each, value in mine.items() if value is not None}}, **given)
 
         return together(*options)(gather)
 

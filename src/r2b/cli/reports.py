@@ -17,7 +17,7 @@ from r2b.report.facts import SHARED
 
 def write_reports(
     writer: AtomicWriter,
-    paths: dict[str, str | None],
+    paths: dict[str, str],
     scan: Scan,
     columns: dict[str, Any],
     options: dict[str, Any],
@@ -30,7 +30,7 @@ def write_reports(
     ----------
     writer : AtomicWriter
     paths : dict
-        Where HTML and Markdown go, each None where it is not asked for.
+        Where HTML and Markdown go, those that are asked for.
     scan : Scan
     columns, options : dict
         As :meth:`r2b.Scan.debias` takes them.
@@ -49,6 +49,6 @@ def write_reports(
         data = scan.rows_for_audit(roles, request, normalize=normalize, clustered=draws.get("clusters") is not None)
         task = MemoryTask.of(data, request, settings, options.get("costs"))
         facts = report.gathered(task, found, label_name=roles.stem, command=command_line(), options=options, draws=draws, leaving=leaving)
-    for name, render in (("html", report.to_html), ("markdown", report.to_markdown)):
-        if (path := paths[name]) is not None:
-            writer.write(path, render(facts).encode("utf-8"))
+    for name, path in paths.items():
+        render = report.to_html if name == "html" else report.to_markdown
+        writer.write(path, render(facts).encode("utf-8"))

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from r2b._data import Dataset, read
+from r2b._data import read
 from r2b._data.arrays import Floats, plain_value
-from r2b._data.merge import class_weights
+from r2b._data.merge import cell_sums
 from r2b.methods.base import refuse_unfitted
-from r2b.metrics.demographic import means_of, parity_by_class_of_means
+from r2b.metrics.demographic import parity_by_class_of_means
 
 
 class UnreachableCell(NamedTuple):
@@ -69,7 +69,7 @@ class Reweighing:
             As for :func:`r2b.debias`. P is the weighted frequency; a row of probabilities counts for each class by its share.
         """
         dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize, categorical_only=True)
-        joint = _cells(dataset)
+        _, joint = cell_sums(dataset.labels, dataset.groups, dataset.weight)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)
         self.factors_: Floats = np.divide(expected, joint, out=np.ones_like(joint), where=joint > 0)
@@ -130,11 +130,3 @@ class Reweighing:
         """Fit, and give the weights of the same rows."""
         self.fit(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
         return self.transform(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
-
-
-def _cells(dataset: Dataset) -> Floats:
-    """Give the total weight of every (group, class) cell."""
-    if not dataset.labels.is_soft:
-        return class_weights(dataset)
-    means, weights = means_of(dataset)
-    return np.asarray(means * weights[:, None])

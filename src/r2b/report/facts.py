@@ -18,7 +18,7 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b._data.values import json_value
 from r2b._labels import FairLabels
-from r2b._labels.account import mean_changes, means_of, only_categories
+from r2b._labels.account import largest_changes, means_of
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Certificate
@@ -267,7 +267,7 @@ def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:
-    proof, categories = fair.certificate, only_categories(fair)
+    proof, (changes, means) = fair.certificate, largest_changes(fair, _LISTED)
     return {
         "status": fair.status.value,
         "advice": fair.status.advice,
@@ -279,8 +279,8 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "groups": fair.groups,
         "share": fair.families.share,
         **flows_of(fair),
-        "largest": fair.largest_changes(_LISTED) if categories else [],
-        "means": [] if categories else mean_changes(fair, _LISTED),
+        "largest": changes,
+        "means": means,
         "means_of": means_of(fair),
         "costliest": [
             {"family": c.family, "group": c.group, "class": c.label, "price": c.price, "rate": c.rate}

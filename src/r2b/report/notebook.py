@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from r2b._data.arrays import plain_value
-from r2b._labels.account import mean_changes, means_of, only_categories
+from r2b._labels.account import largest_changes, means_of
 from r2b.report import svg, views, words
 from r2b.report.html import environment, source
 
@@ -37,8 +37,8 @@ def fair_html(fair: FairLabels) -> str:
         }
         for family in proof.families[:_SHOWN]
     ]
-    changes = [] if fair.dataset is None or not only_categories(fair) else fair.largest_changes(_SHOWN)
-    means = [] if only_categories(fair) else mean_changes(fair, _SHOWN)
+    changes, means = largest_changes(fair, _SHOWN)
+    changes = [] if fair.dataset is None else changes
     return _rendered(
         "fair",
         fair=fair,

@@ -133,14 +133,14 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         rows = groups.counts if families.by_cell else groups.counts @ counting.design(groups)
         small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]
     if alone:
-        listed = _listed(f"{written(group)!r}" for _, group in alone)
-        problem = f"There is one group only, {listed}, so that every label is in parity with nothing to compare."
+        shown = listed(f"{written(group)!r}" for _, group in alone)
+        problem = f"There is one group only, {shown}, so that every label is in parity with nothing to compare."
         yield Doubt("one group", alone[0][0], tuple(group for _, group in alone), problem, "Check that the right column was passed.")
     if small:
         small.sort(key=lambda each: each[0])
-        listed = _listed(f"{written(name)!r} ({rows:g})" for rows, name in small)
+        shown = listed(f"{written(name)!r} ({rows:g})" for rows, name in small)
         many = f"{len(small):,} groups have" if len(small) > 1 else "One group has"
-        problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {listed}."
+        problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {shown}."
         remedy = f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
         yield Doubt("small groups", families.members[0].name, tuple(name for _, name in small), problem, remedy)
 
@@ -148,7 +148,7 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
 def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
     decimals = _decimals(values)
     if decimals:
-        shown = _listed(repr(value) for value in decimals)
+        shown = listed(repr(value) for value in decimals)
         problem = f"{where} holds {len(values):,} different numbers, such as {shown}, each a group of its own."
         yield Doubt("decimal numbers", name, tuple(decimals), problem, "Pass it as r2b.Continuous(column), or cut it into intervals.")
     yield from _of_names(where, name, values, _UNKNOWN)
@@ -157,7 +157,7 @@ def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
 def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str]) -> Iterator[Doubt]:
     placeholders = [value for value in values if isinstance(value, str) and value.strip().casefold() in unknown]
     if placeholders:
-        problem = f"{where} holds {_listed(map(repr, placeholders))}, which is taken as a value like any other."
+        problem = f"{where} holds {listed(map(repr, placeholders))}, which is taken as a value like any other."
         remedy = "Where that stands for a value that is not known, make it missing and pass missing='group' or missing='exclude'."
         yield Doubt("placeholders", name, tuple(placeholders), problem, remedy)
     for alike in lookalikes(values):
@@ -178,9 +178,10 @@ def _decimals(values: list[Any]) -> list[Any]:
     return found[:_SHOWN] if len(numbers) == len(values) else []
 
 
-def _listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str], between: str = ", ") -> str:
+    """Name the first few, and how many more there are."""
     every = list(texts)
-    return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else "")
+    return between.join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else "")
 
 
 def _level_of_caller() -> int:
