@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from r2b._data import Dataset, Groups, Mixtures
-from r2b._data.arrays import BLOCK_ROWS, Array, Floats, Whole, smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import in_order, parts_of, refuse_beyond_memory
 from r2b._data.merge import class_weights, joint_codes
 from r2b._labels.forms.forest import COMPILE_FROM
 from r2b._labels.forms.keyed import uniforms_of
 from r2b._labels.forms.rounding import handed_out, whole_cell, whole_counts
-from r2b._labels.forms.sampling import Expansion, expanded, sample_rows, sample_table
+from r2b._labels.forms.sampling import Expansion, block_length, expanded, sample_rows, sample_table
 from r2b._labels.forms.turns import Turns, rows_by_code
 from r2b._solve.oracle.reference import respond
 
@@ -231,8 +231,8 @@ class FairRows:
         """Give rows together: which rows, which answer each of them has, and the answers; no index where each row has its own."""
         data = self.dataset
         if data.labels.is_soft:
-            size = max(1, BLOCK_ROWS * 16 // data.n_classes)
-            yield from ((part, None, self.of_rows(part).astype(np.float64, copy=False)) for part in parts_of(data.n_rows, size))
+            blocks = parts_of(data.n_rows, block_length(data.n_classes))
+            yield from ((part, None, self.of_rows(part).astype(np.float64, copy=False)) for part in blocks)
             return
         joint = joint_codes(data)
         if self._by_table:
@@ -252,7 +252,7 @@ class FairRows:
         for mine, index, table in self._parts():
             row, code, part = expanded(table, index, None if weight is None else weight[mine])
             parts.append((row + mine.start if isinstance(mine, slice) else mine[row], code, part))
-        rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        rows, codes, weights = parts[0] if len(parts) == 1 else (np.concatenate(column) for column in zip(*parts, strict=True))
         if isinstance(mine, slice):
             return rows, codes, weights
         order = np.argsort(rows, kind="stable")
