@@ -59,7 +59,9 @@ def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
     >>> counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
     ([2, 3], [4, 1])
     """
-    table: Floats = check_matrix(np.asarray(targets, dtype=np.float64), "targets")
+    table = np.asarray(targets, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] == 0:
+        check_matrix(table, "targets")
     if not (np.isfinite(table).all() and (table >= -SNAP).all()):
         raise ParameterError("targets has negative, infinite or missing entries.", remedy="Pass real counts that are not negative.")
     floor = np.floor(table)
