@@ -59,6 +59,9 @@ class Membership:
         For a matrix without names; "0", "1", ... where it is left out.
     name : str, optional
         The name of the attribute. In a dictionary of columns the key names it.
+    partial : bool, default False
+        Rows may have a sum below 1: with the rest a row belongs to no group of this attribute. So one attribute may hold the chances of
+        each group together with one true class, P(group, class | row), and ask for parity among the rows of that class alone.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Membership:
     _: KW_ONLY
     groups: Sequence[Any] | None = None
     name: str = ""
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,8 @@ class Attribute:
     settings : ContinuousSettings or None
     groups : sequence of names, or None
         Group names that were given for a membership.
+    partial : bool
+        Whether rows of a membership may belong to none of its groups.
     """
 
     name: str
@@ -132,6 +138,7 @@ class Attribute:
     kind: str = CATEGORICAL
     settings: ContinuousSettings | None = None
     groups: Sequence[Any] | None = None
+    partial: bool = False
 
     def __len__(self) -> int:
         return len(self.arrived)
@@ -215,7 +222,10 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
         problem = f"The membership in {what} has one dimension; it needs one column of probabilities per group."
         remedy = "Pass a matrix of rows by groups, or the column itself, without Membership, if its values are groups."
         raise ShapeError(problem, remedy=remedy, argument=argument, column=name)
-    return Attribute(name, table, argument, MEMBERSHIP, groups=handed.groups)
+    if not isinstance(handed.partial, (bool, np.bool_)):
+        problem = f"The membership in {what} has partial={handed.partial!r}."
+        raise ParameterError(problem, remedy="Pass True where rows may belong to no group, else False.", partial=handed.partial)
+    return Attribute(name, table, argument, MEMBERSHIP, groups=handed.groups, partial=bool(handed.partial))
 
 
 def all_attributes(sensitive_features: Any, control_features: Any) -> tuple[Attribute, ...]:

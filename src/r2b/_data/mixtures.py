@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,12 @@ from r2b._data.probabilities import Wording, as_matrix, checked
 from r2b._data.values import listed
 from r2b.errors import ParameterError, ShapeError, UnseenError
 
-GROUPS = Wording("group", "Pass one numeric column of probabilities per group.", "Divide each row by its sum.")
+GROUPS = Wording(
+    "group",
+    "Pass one numeric column of probabilities per group.",
+    "Divide each row by its sum, or pass partial=True where with the rest a row belongs to no group.",
+)
+PARTS = replace(GROUPS, normalising="Divide such rows by their sums.", at_most=True)
 _LONG = 1 << 17  # rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes a sort
 _PROBE_ROWS = 4_096  # in a table where each mixture occurs twice, about ten pairs among so many of its first million rows
 
@@ -35,6 +40,8 @@ class Mixtures:
         The first row of each, for names such as ``"row 12"``.
     index : object
         The row labels of the pandas frame that was read.
+    partial : bool
+        Whether sums may be below 1.
 
     Examples
     --------
@@ -47,6 +54,7 @@ class Mixtures:
     groups: tuple[str, ...]
     rows: Array
     index: Any = None
+    partial: bool = False
 
     has_missing = False
     missing_code: None = None
@@ -88,7 +96,8 @@ class Mixtures:
 
     def to_json(self) -> dict[str, Any]:
         """Give plain values that JSON can hold."""
-        return {"type": "mixtures", "groups": list(self.groups), "matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
+        stored = {"type": "mixtures", "groups": list(self.groups), "matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
+        return stored | ({"partial": True} if self.partial else {})
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Mixtures:
@@ -98,7 +107,7 @@ class Mixtures:
         rows = np.array(stored["rows"], dtype=np.int64)
         if len(rows) != len(matrix) or not np.isfinite(matrix).all():
             raise ValueError("mixtures without a row or with numbers that are not finite")
-        return cls(matrix, groups, rows)
+        return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)))
 
 
 def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, Mixtures]:
@@ -109,12 +118,12 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     attribute : Attribute
         Of the kind "membership".
     fitted : Mixtures, optional
-        What new rows must agree with: their columns are brought into the order of its groups.
+        What new rows must agree with: their columns are brought into the order of its groups, and sums are partial where its are.
 
     Raises
     ------
     ProbabilityError
-        A row is not a distribution.
+        A row is not a distribution, or a partial one sums to more than 1.
     ShapeError, UnseenError
         Group names are not distinct, not as many as columns, or not those that were fitted.
     """
@@ -123,7 +132,8 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     what, given = attribute.place, _given_names(attribute, table)
     names = given or tuple(str(j) for j in range(len(table.columns)))
     matrix, ours = as_matrix(table, what=what, wording=GROUPS)
-    checked(matrix, names, ours=ours, what=what, normalize=False, wording=GROUPS)
+    partial = attribute.partial if fitted is None else fitted.partial
+    checked(matrix, names, ours=ours, what=what, normalize=False, wording=PARTS if partial else GROUPS)
     if fitted is not None:
         order = _order(names, given is not None, fitted.groups, what)
         matrix, names = matrix[:, order], fitted.groups
@@ -132,9 +142,9 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     probe = matrix[:: len(matrix) // _PROBE_ROWS] if len(matrix) >= _LONG else matrix[:0]
     if len(probe) and len(distinct_rows(probe)[1]) == len(probe):
         every = np.arange(len(matrix))
-        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index)
+        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index, partial)
     codes, first = distinct_rows(matrix)
-    return codes, Mixtures(matrix[first], names, first, attribute.index)
+    return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
 
 
 def distinct_rows(matrix: Array) -> tuple[Array, Array]:

@@ -27,11 +27,23 @@ TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-6}
 
 @dataclass(frozen=True)
 class Wording:
-    """How errors speak of a matrix of probabilities: over classes, or over the groups that a row may belong to."""
+    """How errors speak of a matrix of probabilities: over classes, or over the groups that a row may belong to.
+
+    Attributes
+    ----------
+    noun, numbers_needed, normalising : str
+    at_most : bool
+        A sum below 1 is right as well.
+    """
 
     noun: str
     numbers_needed: str
     normalising: str
+    at_most: bool = False
+
+    def off(self, sums: Array) -> Array:
+        """Tell by how much sums are wrong."""
+        return sums - 1 if self.at_most else np.abs(sums - 1)
 
 
 CLASSES = Wording(
@@ -124,7 +136,7 @@ def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: st
         block = matrix[rows]
         with np.errstate(invalid="ignore", over="ignore"):
             sums = _row_sums(block)
-            fine = block.min() >= 0 and (normalize or bool((np.abs(sums - 1) <= tolerance / 2).all())) and bool(np.isfinite(sums).all())
+            fine = block.min() >= 0 and (normalize or bool((wording.off(sums) <= tolerance / 2).all())) and bool(np.isfinite(sums).all())
         if not fine or normalize:
             # Single precision may itself be off by as much as the tolerance, so a row is only refused on its exact sum.
             sums = block.sum(axis=1, dtype=np.float64)
@@ -136,7 +148,7 @@ def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: st
                 problem = f"In {what}, row {row} has the probability 0 for every class, so that it cannot be normalised."
                 raise ProbabilityError(problem, remedy="Drop this row, or give it a distribution.", argument=what, row=row, total=0.0)
             np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
-        elif not fine and (np.abs(sums - 1) > tolerance).any():
+        elif not fine and (wording.off(sums) > tolerance).any():
             raise _sum_error(matrix, tolerance, what, wording)
     result.flags.writeable = False
     return result
@@ -165,9 +177,12 @@ def _refuse_entries(block: Array, start: int, names: Sequence[Any] | Array, what
 def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
     with np.errstate(invalid="ignore", over="ignore"):
         sums = np.concatenate([matrix[rows].sum(axis=1, dtype=np.float64) for rows in row_blocks(matrix)])
-        row, count = first_and_count(~(np.abs(sums - 1) <= tolerance))
-    rows_off = "it is the only such row" if count == 1 else f"{count} of {len(matrix)} rows do not sum to 1"
-    problem = f"In {what}, row {row} sums to {sums[row]:.9g}, not to 1; {rows_off} (tolerance {tolerance:g})."
+        row, count = first_and_count(~(wording.off(sums) <= tolerance))
+    rows_off = (
+        "it is the only such row" if count == 1 else f"{count} of {len(matrix)} rows {'do' if wording.at_most else 'do not sum to 1'}"
+    )
+    wrong = "which is more than 1" if wording.at_most else "not to 1"
+    problem = f"In {what}, row {row} sums to {sums[row]:.9g}, {wrong}; {rows_off} (tolerance {tolerance:g})."
     return ProbabilityError(problem, remedy=wording.normalising, argument=what, row=row, total=float(sums[row]), count=count)
 
 

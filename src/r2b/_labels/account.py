@@ -338,7 +338,10 @@ def _notes(fair: FairLabels) -> list[str]:
         notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {listed(map(written, fair.classes[free]))}")
     if families.left_out > 0:
         whose = "rows" if fair.weighted is False else "weight"
-        notes.append(f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group, with labels as they were")
+        # Without a price the closest labels are the old ones, except where lam or costs move even those.
+        keeps = fair.costs is None and (fair.lam == 1 or (fair.lam < 1 and not fair.schema.is_soft))
+        kept = ", with labels as they were" if keeps else ""
+        notes.append(f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group{kept}")
     if families.excluded:
         notes.append(f"  too small         {listed(map(written, families.excluded), '; ')}")
     if families.absent:

@@ -141,6 +141,10 @@ def with_attributes(roles: ColumnRoles, given: Any, argument: str = "sensitive_f
             own = () if settings == ContinuousSettings() else ((column, settings),)
             roles = replace(roles, continuous=(*roles.continuous, column), settings=(*roles.settings, *own))
         elif isinstance(each, Membership):
+            if each.partial:
+                problem = f"A membership in {argument} is partial, which tables that are scanned do not have."
+                remedy = "Add a column for the rest, or read the table and pass it to r2b.debias."
+                raise ParameterError(problem, remedy=remedy, argument=argument, columns=each.probabilities)
             mine = (str(name or each.name or argument), names_of(each.probabilities, argument))
             roles = replace(roles, membership=(*roles.membership, mine))
         else:

@@ -166,6 +166,12 @@ class Mixture(Counting):
 
     column: int
 
+    def counted(self, cells: Layout) -> Flags:
+        """Tell which cells of the stratum may belong to a group at all."""
+        inside, mixtures = self.stratum.of(cells), cells.vocabularies[self.column]
+        assert isinstance(mixtures, Mixtures)
+        return inside & (mixtures.matrix.sum(axis=1) > 0)[cells.table[:, self.column]] if mixtures.partial else inside
+
     def design(self, cells: Layout) -> Floats:
         """Give the part of each cell in each group: its probability."""
         mixtures = cells.vocabularies[self.column]
