@@ -13,11 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Array, Floats, Places
+from r2b._data.arrays import Array, Flags, Floats, Places
 from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
+from r2b._solve.oracle.folding import Folded
 from r2b._solve.oracle.memory import label_blocks
 from r2b._solve.oracle.reference import Evaluation, GroupOracle, Inspection, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
@@ -28,6 +29,7 @@ _LANES = 16
 _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
+_FEW_GROUPS = 8  # up to which a step costs a few passes: the curvature of pairs of groups grows with their square
 _COSTLIER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
 
@@ -143,14 +145,14 @@ class DesignOracle(GroupOracle):
             seen, totals, worst = Inspect(design @ prices, lam, unchanged, self.kernel_choice)(block)
             yield [design.T @ seen, totals, worst]
 
-    def curvature(self, prices: Floats, lam: float, components: Components) -> list[Floats]:
+    def curvature(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` for the groups of each component, in one pass."""
-        folded = added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components)))
+        folded = added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
         return [block / (lam * self.total_weight) for block in folded]
 
-    def _fold(self, lane: slice, prices: Floats, lam: float, components: Components) -> Sums:
+    def _fold(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums:
         n_classes = prices.shape[1]
-        folds = [reference.Folded(len(groups), n_classes) for groups in components]
+        folds = [Folded(len(groups), n_classes, None if entries is None else entries[groups]) for groups in components]
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], np.empty((len(labels), n_classes))
             self.kernel.answer(labels, self._cells[: len(labels)], design @ prices, lam, self._levels[part], answers)
@@ -186,7 +188,7 @@ class DesignOracle(GroupOracle):
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
         n_rows, n_groups, n_classes = len(self.rows.groups), len(self.share), self.rows.n_classes
-        if self.rows.entries < THIN_FROM:
+        if self.rows.entries * max(1, n_groups // _FEW_GROUPS) < THIN_FROM:
             return None
         sizes = sample_sizes(n_rows, min(ROWS_PER_PRICE * n_groups * n_classes, n_rows // 4))
         wanted = self._weigh(slice(None)).sum(axis=0) / self.total_weight

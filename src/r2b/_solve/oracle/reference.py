@@ -15,8 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Array, Floats, Places
+from r2b._data.arrays import Array, Flags, Floats, Places
 from r2b._data.compute import parts_of
+from r2b._solve.oracle.folding import Folded
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +103,10 @@ class GroupOracle(ABC):
         """Recompute the evidence, as :meth:`Oracle.inspect`, at these prices of groups."""
 
     @abstractmethod
-    def curvature(self, prices: Floats, lam: float, components: list[Places]) -> list[Floats]:
+    def curvature(self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` over the rows for the groups of each component, b_i how row i counts, H_i its curvature.
+
+        ``entries`` of shape (n_groups, n_classes) tells the prices that matter, all of them by default; for the others there may be 0.
 
         Returns
         -------
@@ -162,7 +165,7 @@ def group_means(oracle: AnyOracle, parity: Parity, means: Floats) -> Floats:
     return means if isinstance(oracle, GroupOracle) else parity.means(means)
 
 
-def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> list[Floats]:
+def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, entries: Flags | None = None) -> list[Floats]:
     """Give ``sum_j v_j B_jg B_jh H_j`` for each component of the constraint, H_j the curvature of cell j.
 
     Parameters
@@ -171,6 +174,8 @@ def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: flo
     parity : Parity
     prices : ndarray of shape (n_groups, n_classes)
     lam : float
+    entries : ndarray of bool, shape (n_groups, n_classes), optional
+        The prices that matter, all of them by default; for the others there may be 0.
 
     Returns
     -------
@@ -178,7 +183,7 @@ def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: flo
         Minus the derivative of the means of the component's n groups, each times its share.
     """
     if isinstance(oracle, GroupOracle):
-        return oracle.curvature(prices, lam, parity.components)
+        return oracle.curvature(prices, lam, parity.components, entries)
     n_cells, n_classes = len(parity.cell_share), prices.shape[1]
     shifts = parity.shifts(prices)
     if n_cells * n_classes**2 > _CELL_ENTRIES:
@@ -236,7 +241,6 @@ def project(rows: Floats) -> Floats:
 
 
 _BLOCK_ENTRIES = 65_536
-_FACTORS = 1 << 19  # entries of the rows' factors of the curvature that are multiplied together
 
 
 def _blocks(labels: Array) -> list[slice]:
@@ -344,29 +348,3 @@ def fold(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: floa
         support = (respond(labels[part], groups[part], prices, lam) > 0).astype(np.float64)
         folded.add(design[groups[part]], support, weight[part] if len(weight) else np.ones(len(support)))
     return folded.table()
-
-
-class Folded:
-    """Sums of ``w b_g b_h (D - D 1 1' D / 1' D 1)`` over rows, D the diagonal of d and b a row of the design, while rows come in."""
-
-    def __init__(self, n_groups: int, n_classes: int) -> None:
-        self.shape = (n_groups, n_classes)
-        self.products = np.zeros((n_groups * n_classes, n_groups * n_classes))
-        self.own = np.zeros((n_groups * n_groups, n_classes))
-
-    def add(self, design: Floats, d: Floats, weight: Floats, d_sum: Floats | None = None) -> None:
-        """Add rows; with d their supports, it is lam times their curvature."""
-        scaled = d * np.sqrt(weight / (d.sum(axis=1) if d_sum is None else d_sum))[:, None]
-        for part in parts_of(len(design), max(1, _FACTORS // len(self.products))):
-            counts = design[part]
-            factors = (counts[:, :, None] * scaled[part, None, :]).reshape(len(counts), -1)
-            self.products += factors.T @ factors
-            pairs = (counts[:, :, None] * (weight[part, None] * counts)[:, None, :]).reshape(len(counts), -1)
-            self.own += pairs.T @ d[part]
-
-    def table(self) -> Floats:
-        """Give them as (n_groups, n_classes, n_groups, n_classes)."""
-        n_groups, n_classes = self.shape
-        folded = -self.products.reshape(n_groups, n_classes, n_groups, n_classes)
-        np.einsum("gkhk->ghk", folded)[:] += self.own.reshape(n_groups, n_groups, n_classes)
-        return folded

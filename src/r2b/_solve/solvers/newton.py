@@ -272,7 +272,9 @@ class Newton:
         if ahead is not None:
             return ahead
         if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
-            state = replace(state, curvature=self._curvature(self.sample or self.oracle, state.prices))
+            # One from all rows serves this state alone, and so only the prices that its step may move.
+            entries = self._moving(state) if self.sample is None else None
+            state = replace(state, curvature=self._curvature(self.sample or self.oracle, state.prices, entries))
         damping = state.damping
         while damping < 1e3:
             candidate = self._candidate(state, damping)
@@ -356,10 +358,17 @@ class Newton:
         residual = float(np.abs(gap).max())
         return NewtonState(prices, residual, means, gap, target, merit, damping)
 
-    def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
+    def _moving(self, state: NewtonState) -> Flags:
+        """Tell the prices of families that lean on the bound of a class or have one: the others are 0 and stay so."""
+        moving: Flags = state.target.clipped | (state.prices != 0)
+        for member in self.parity.members:
+            moving[member.groups] = moving[member.groups].any(axis=0)
+        return moving
+
+    def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
         if self.parity.by_levels and not isinstance(oracle, GroupOracle):
             return Curvature(oracle.evaluate(prices, self.lam, curvature=True).curvature, [])
-        return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam))
+        return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam, entries))
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         """Give the step from here; a system that is singular to the last bit raises LinAlgError."""

@@ -18,7 +18,8 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Level
 from r2b._data.arrays import Flags, Floats, Places
-from r2b._solve.oracle.reference import Folded, folded_cells
+from r2b._solve.oracle.folding import Folded
+from r2b._solve.oracle.reference import folded_cells
 from r2b._solve.solvers.central import RowSide
 from r2b._solve.solvers.newton import LevelSystem
 

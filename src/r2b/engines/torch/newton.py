@@ -32,9 +32,9 @@ class DeviceNewton(Newton):
 
     near: ClassVar[float] = 1e-5  # closer than in memory: here one more step on the sample is cheaper than one more pass
 
-    def _curvature(self, oracle: AnyOracle, prices: Floats) -> Curvature:
+    def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
         if not self.parity.by_levels:
-            return super()._curvature(oracle, prices)
+            return super()._curvature(oracle, prices, entries)
         assert isinstance(oracle, DeviceOracle)
         blocks: Any = oracle.curvature(prices, self.lam)
         return Curvature(blocks, [])
