@@ -7,6 +7,7 @@ from r2b.metrics.explained import Explained, explained_variation
 from r2b.metrics.intervals import Interval, parity_interval
 from r2b.metrics.odds import OddsByClass, equal_opportunity, equal_opportunity_by_class, equalized_odds, equalized_odds_by_class
 from r2b.metrics.performance import ErrorParity, Score, error_parity, top_k_accuracy, tv_accuracy
+from r2b.metrics.promise import Promise, PromiseLimit, parity_promise
 from r2b.metrics.theory import Complexity, GeneralizationBound, generalization_bound, rademacher_complexity
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Interval",
     "OddsByClass",
     "ParityByClass",
+    "Promise",
+    "PromiseLimit",
     "SamplingLevel",
     "Score",
     "demographic_parity",
@@ -32,6 +35,7 @@ __all__ = [
     "generalization_bound",
     "group_means",
     "parity_interval",
+    "parity_promise",
     "rademacher_complexity",
     "sampling_level",
     "top_k_accuracy",

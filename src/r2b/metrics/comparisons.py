@@ -134,10 +134,15 @@ class CellFamily:
         lacking = np.setdiff1d(np.arange(len(self.groups)), found.present)
         if not len(lacking):
             return []
-        columns = list(range(cells.n_sensitive, len(cells.columns)))
-        true = plain_value(cells.vocabularies[columns.pop()].values[found.stratum[-1]]) if told_apart else None
-        where = ", ".join(f"{cells.columns[j]}={cells.value_name(j, code)}" for j, code in zip(columns, found.stratum, strict=False))
+        true, where = named_stratum(cells, found.stratum, told_apart)
         return [AbsentGroup(self.name, plain_value(self.groups[group]), true, where) for group in lacking]
+
+
+def named_stratum(cells: Groups, stratum: Key, told_apart: bool) -> tuple[Any, str]:
+    """Give the true class of a stratum, None where rows are not told apart by it, and its values of the control features."""
+    columns = list(range(cells.n_sensitive, len(cells.columns)))
+    true = plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]]) if told_apart else None
+    return true, ", ".join(f"{cells.columns[j]}={cells.value_name(j, code)}" for j, code in zip(columns, stratum, strict=False))
 
 
 def strata_of(cells: Groups) -> Iterator[tuple[Key, Array]]:

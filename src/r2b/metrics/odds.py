@@ -250,23 +250,26 @@ def read_predictions(
 ) -> tuple[Dataset, Vocabulary]:
     """Read predictions with their groups, told apart by the true class, and give the true classes."""
     codes, true = read_true_classes(y_true, y_pred)
-    labels = _predicted(y_pred, y_true, classes)
+    labels = read_predicted(y_pred, y_true, classes)
     groups = read_groups(sensitive_features, control_features=control_features, categorical_only=False)
     data = together(labels, groups, sample_weight, "allow")
     refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
     return replace(data, groups=with_true_classes(groups, codes, true)), true
 
 
-def _predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:
+def read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:
+    """Read predictions; columns without names are of the given classes, or of those of the truth where there is one."""
     found = recognise(y_pred, what="y_pred")
     if isinstance(found, Column) or len(found.columns) == 1:
         if classes is None:
             return read_labels(y_pred, normalize=False, fewest_classes=1)
         known = read_vocabulary(column_of(classes, what="classes"), what="classes")[1]
         return read_known_labels(y_pred, vocabulary=known, soft=False, normalize=False)
-    truth = column_of(y_true, what="y_true")
-    named = Vocabulary(classes_of(found, truth, classes, "y_pred"))
+    labels = read_labels(y_pred, normalize=False, fewest_classes=1)
+    if y_true is None and classes is None:
+        return labels
+    named = Vocabulary(classes_of(found, found if y_true is None else column_of(y_true, what="y_true"), classes, "y_pred"))
     if classes is None and isinstance(found, Matrix) and sorted(named.values.tolist()) != named.values.tolist():
         problem = f"The columns of y_pred have no names, and y_true has the classes {listed(named.values)} in an order of its own."
         raise InputError(problem, remedy="Pass classes= with the class of every column, in order.", classes=named.values.tolist())
-    return replace(read_labels(y_pred, normalize=False, fewest_classes=1), vocabulary=named)
+    return replace(labels, vocabulary=named)

@@ -1,0 +1,390 @@
+"""A promise about new rows: an upper confidence bound on the parity of predictions, from rows that were not used for fitting.
+
+Parity is the largest of many differences between two groups, one for each class. In the population one of them is the largest, whichever
+it is, and a bound fails only where the bound of that one difference fails. So each difference gets its own upper bound at the whole
+confidence, and the largest of these is a bound on all of them at once, however many they are: nothing is divided among them. Each
+bound is one of :mod:`r2b.metrics.betting`, which holds for groups of any size and for classes as for probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import ceil, floor, inf, isinf, log, log10
+from numbers import Real
+from statistics import NormalDist
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from r2b._data import Dataset
+from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.columns import refuse_other_choice
+from r2b._data.compute import generator
+from r2b._data.dataset import together
+from r2b._data.groups import read_groups
+from r2b._data.values import written
+from r2b.errors import InputError, ParameterError, WeightError
+from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
+from r2b.metrics.comparisons import AbsentGroup, Families, families_of, named_stratum
+from r2b.metrics.demographic import means_of, read_true_classes
+from r2b.metrics.odds import own_places, read_predicted, read_predictions
+
+Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+METHOD = "betting on paired rows"
+_SPENT = (
+    0.75  # of the chance to fail: bounds are so sharp that, with all of it, half of all simulations would show a little less confidence
+)
+_UNSEEN = -1  # a class that no row held back was predicted to be of, and that new rows may be
+_NAMES = {"demographic_parity": "Parity", "equal_opportunity": "Equal opportunity", "equalized_odds": "Equalized odds"}
+
+
+@dataclass(frozen=True)
+class PromiseLimit:
+    """The difference between two groups that a promise comes from.
+
+    Attributes
+    ----------
+    group, other : str, number or other value
+        The first one may be ahead by ``bound``.
+    rows : tuple of int
+        How many rows each of them has.
+    class_name : str, number or other value
+        The predicted class; None for any that no row was predicted to be of.
+    where : str
+        The stratum of the control features, and the true class; empty without them.
+    measured, bound : float
+    """
+
+    group: Any
+    other: Any
+    rows: tuple[int, int]
+    class_name: Any
+    where: str
+    measured: float
+    bound: float
+
+    def __str__(self) -> str:
+        one, two = (f"{_shown(name)} ({n:,} rows)" for name, n in zip((self.group, self.other), self.rows, strict=True))
+        of = "a class that none of them was predicted" if self.class_name is None else f"class {_shown(self.class_name)}"
+        return f"{one} against {two} in {of}" + f", {self.where}" * bool(self.where)
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """An upper bound on the parity of predictions for new rows of the same population.
+
+    Attributes
+    ----------
+    bound : float
+        With the given confidence the parity of the population is at most this.
+    measured : float
+        The parity of the rows held back.
+    confidence : float
+    epsilon : float or None
+        What was asked for.
+    rows_needed : float or None
+        About how many rows held back would support epsilon, the shares of the groups as they are; infinity where the measured parity is
+        not below it, or nothing is known of a group. None without epsilon.
+    criterion, method : str
+    n_rows : int
+    group_sizes : dict
+        Family to group to rows.
+    classes : list
+        The predicted classes.
+    n_differences : int
+        How many differences between two groups were bounded.
+    limit : PromiseLimit or None
+        The difference that the bound comes from; None where a group is absent.
+    absent : tuple of AbsentGroup
+        Groups without rows in a stratum or of a true class. Nothing is known of them, and the bound is 1.
+    """
+
+    bound: float
+    measured: float
+    confidence: float
+    epsilon: float | None
+    rows_needed: float | None
+    criterion: Criterion
+    n_rows: int
+    group_sizes: dict[str, dict[Any, int]]
+    classes: list[Any]
+    n_differences: int
+    limit: PromiseLimit | None
+    absent: tuple[AbsentGroup, ...] = ()
+    method: str = field(default=METHOD)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bound is at most epsilon; None without epsilon."""
+        return None if self.epsilon is None else self.bound <= self.epsilon
+
+    def __str__(self) -> str:
+        basis = f"measured {_figures(self.measured, round)} on {self.n_rows:,} rows held back"
+        said = f"{_NAMES[self.criterion]} of new rows is at most {_figures(self.bound, ceil)} with confidence {100 * self.confidence:g} %"
+        text = f"{said} ({basis}; {self.method}, {self.n_differences:,} differences)."
+        text += f" It comes from {self.limit}." if self.limit else f" Nothing is known where {self.absent[0]}."
+        if self.epsilon is None or self.rows_needed is None:
+            return text
+        if self.holds:
+            return f"{text} Epsilon {self.epsilon:g} is supported."
+        text += f" These rows cannot support epsilon {self.epsilon:g}"
+        if not isinf(self.rows_needed):
+            return f"{text}; about {int(self.rows_needed):,} would."
+        if self.absent or self.epsilon == 0:
+            return f"{text}, and no number of rows can." if self.epsilon == 0 else f"{text}."
+        chance = _about(self.n_rows * (self.bound / self.epsilon) ** 2)
+        return f"{text}: the parity measured on them is not below it. Were all of it chance, about {int(chance):,} would."
+
+
+def parity_promise(
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    confidence: float = 0.95,
+    epsilon: float | None = None,
+    y_true: Any = None,
+    criterion: Criterion = "demographic_parity",
+    families: Families = "crossed",
+    control_features: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> Promise:
+    """Bound the parity, by true group, of predictions for new rows, from predictions for rows that were not used for fitting.
+
+    The bound holds with at least the given confidence for any number of rows and any probabilities, where the rows held back are drawn
+    from the population one by one, or group by group. Rows that belong together, such as several of one person, are fewer than they
+    seem. The order of the rows does not matter beyond the last digits: they are shuffled in one fixed way.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (N,) or (N, L)
+        Predicted classes, or probabilities over L classes.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        True groups. A group of few rows makes the bound large, and is named.
+    confidence : float
+        How often such a bound holds, over tables drawn from the population.
+    epsilon : float, optional
+        The parity wanted; the promise then says whether these rows support it, and about how many would.
+    y_true : array-like of shape (N,), optional
+        True classes, for the other two criteria.
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        What is bounded: the measure of this name in :mod:`r2b.metrics`.
+    families, control_features, classes
+        As for :func:`r2b.metrics.equalized_odds`.
+    sample_weight : array-like of shape (N,), optional
+        Accepted where all are equal.
+
+    Returns
+    -------
+    Promise
+
+    Raises
+    ------
+    WeightError
+        Rows have different weights.
+    ParameterError
+        A number out of its range, a true class that is not given, or groups that are uncertain or continuous.
+    InputError
+        There is one group only, or the data cannot be used as they are.
+
+    Examples
+    --------
+    >>> predicted, sex = ["no", "yes", "no", "no"] * 500, ["f"] * 1_000 + ["m"] * 1_000
+    >>> promise = parity_promise(predicted, sensitive_features=sex, epsilon=0.05)
+    >>> promise.measured, round(promise.bound, 2), promise.holds
+    (0.0, 0.04, True)
+    >>> print(parity_promise(predicted, sensitive_features=sex, epsilon=0.01))
+    Parity of new rows is at most 0.0... with confidence 95 % (measured 0 on 2,000 rows held back; betting on paired rows, 4 differences).
+    It comes from ... These rows cannot support epsilon 0.01; about ... would.
+    """
+    refuse_other_choice("criterion", criterion, get_args(Criterion))
+    _refuse_numbers(confidence, epsilon)
+    data, true = _read(y_pred, y_true, sensitive_features, control_features, sample_weight, classes, criterion)
+    own = own_places(true, data.labels.vocabulary.values) if criterion == "equal_opportunity" else None
+    pairs, sizes, absent = _compared(data, families, len(true) > 0, own)
+    if not pairs:
+        listed = "; ".join(
+            f"{family}: {', '.join(f'{name!r} ({n:,} rows)' for name, n in groups.items())}" for family, groups in sizes.items()
+        )
+        problem = f"No two groups have rows that can be compared ({listed})."
+        raise InputError(problem, remedy="Check that the right column was passed, or hold back rows of all groups.", group_sizes=sizes)
+    limit = _search(pairs, _SPENT * (1 - confidence))
+    measured = max(0.0, *(float(pair.measured.max()) for pair in pairs))
+    needed: float | None = None
+    if epsilon is not None:
+        needed = inf if absent or measured >= epsilon else _rows_needed(pairs, float(epsilon), data.n_rows)
+    return Promise(
+        bound=1.0 if absent else max(limit.bound, measured),
+        measured=measured,
+        confidence=float(confidence),
+        epsilon=None if epsilon is None else float(epsilon),
+        rows_needed=needed,
+        criterion=criterion,
+        n_rows=data.n_rows,
+        group_sizes=sizes,
+        classes=[plain_value(name) for name in data.labels.vocabulary.values],
+        n_differences=sum(len(pair.measured) for pair in pairs),
+        limit=None if absent else limit,
+        absent=absent,
+    )
+
+
+@dataclass(eq=False)
+class _Pair:
+    """Two groups of a family, and the range in which the bound of each of their differences lies: the first ahead, then the second."""
+
+    data: Dataset
+    names: tuple[Any, Any]
+    rows: tuple[Array, Array]
+    where: str
+    columns: list[int]
+    measured: Floats
+    high: Floats = field(default_factory=lambda: np.ones(0))
+    reach: Floats = field(default_factory=lambda: np.ones(0))
+
+    def differences(self) -> Floats:
+        """Pair rows of the two groups and give their differences, of shape (n, 2 J)."""
+        n, labels = n_pairs(*map(len, self.rows)), self.data.labels
+        each = np.empty((n, len(self.columns)))
+        for place, k in enumerate(self.columns):
+            one, two = (labels.array[rows] == k if labels.matrix is None else np.clip(labels.matrix[rows, k], 0, 1) for rows in self.rows)
+            each[:, place] = block_means(one, n) - block_means(two, n)
+        return np.hstack([each, -each])
+
+    def bound(self, alpha: float, least: float) -> float:
+        """Bound the differences that may be above the largest bound so far, and give what is the largest now."""
+        differences = self.differences()
+        self.high = np.full(len(self.measured), least)
+        some = np.flatnonzero(~ruled_out(differences, self.high[:, None], alpha)[:, 0]) if least > 0 else np.arange(len(self.high))
+        if len(some):
+            low, high, above = np.maximum(self.measured[some], least), np.ones(len(some)), differences[:, some]
+            for power in (3, 1, 1):
+                low, high = narrowed(above, low, high, alpha, power=power)
+            self.high[some] = high
+        # About what a bound adds: the normal quantile, and the share of the population that so many rows may all have missed.
+        error = differences.std(axis=0) / len(differences) ** 0.5
+        self.reach = np.minimum(NormalDist().inv_cdf(1 - alpha) * error - log(alpha) / len(differences), self.high - self.measured)
+        self.reach[some] = (self.high - self.measured)[some]
+        return float(self.high.max())
+
+    def limit(self) -> PromiseLimit:
+        """Give the difference with the largest bound."""
+        place = int(self.high.argmax())
+        turned, k = divmod(place, len(self.columns))
+        classes, turn = self.data.labels.vocabulary.values, -1 if turned else 1
+        name = None if self.columns[k] == _UNSEEN else plain_value(classes[self.columns[k]])
+        one, two = self.names[::turn]
+        n_one, n_two = [len(rows) for rows in self.rows][::turn]
+        return PromiseLimit(one, two, (n_one, n_two), name, self.where, float(self.measured[place]), float(self.high[place]))
+
+
+def _refuse_numbers(confidence: float, epsilon: float | None) -> None:
+    if isinstance(confidence, bool) or not (isinstance(confidence, Real) and 0 < confidence < 1):
+        raise ParameterError(f"confidence is {confidence!r}.", remedy="Pass a number between 0 and 1, such as 0.95.", confidence=confidence)
+    if epsilon is not None and (isinstance(epsilon, bool) or not (isinstance(epsilon, Real) and 0 <= epsilon <= 1)):
+        raise ParameterError(f"epsilon is {epsilon!r}.", remedy="Pass one number from 0 to 1, or leave it out.", epsilon=epsilon)
+
+
+def _read(
+    y_pred: Any, y_true: Any, sensitive_features: Any, control_features: Any, sample_weight: Any, classes: Any, criterion: Criterion
+) -> tuple[Dataset, Array]:
+    """Read predictions and groups; with a criterion that asks for them, told apart by the true classes, which are given too."""
+    if criterion == "demographic_parity":
+        if y_true is not None:
+            read_true_classes(y_true, y_pred)
+        groups = read_groups(sensitive_features, control_features=control_features, categorical_only=False)
+        data, true = together(read_predicted(y_pred, None, classes), groups, sample_weight, "allow"), np.empty(0)
+    else:
+        if y_true is None:
+            problem = f"The criterion {criterion!r} compares rows of the same true class, and y_true is not given."
+            raise ParameterError(problem, remedy="Pass y_true=, the true classes of the rows held back.", criterion=criterion)
+        data, known = read_predictions(y_true, y_pred, sensitive_features, control_features, sample_weight, classes)
+        true = known.values
+    for name, kind in zip(data.groups.columns, data.groups.kinds, strict=True):
+        if kind != CATEGORICAL:
+            problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about the groups that rows truly belong to."
+            raise ParameterError(problem, remedy="Pass the true group of each row held back, in a plain column.", column=name, kind=kind)
+    if data.weight is not None and data.weight.min() < data.weight.max():
+        low, high = float(data.weight.min()), float(data.weight.max())
+        problem = (
+            f"The rows have weights from {low:g} to {high:g}, and a bound is proven for rows that are a plain sample of the population."
+        )
+        remedy = "Make them one: keep each row with probability weight / largest possible weight, and pass what is kept without weights."
+        raise WeightError(problem, remedy=remedy, smallest=low, largest=high)
+    return replace(data, weight=None), true
+
+
+def _compared(
+    data: Dataset, families: Families, told_apart: bool, own: list[int | None] | None
+) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
+    """List the pairs of groups that are compared, the rows of every group, and the groups that a stratum lacks."""
+    cells, (means, weights) = data.groups, means_of(data)
+    shuffled = generator(0).permutation(data.n_rows)  # rows may come sorted; pairs must not know their values
+    pairs: list[_Pair] = []
+    sizes: dict[str, dict[Any, int]] = {}
+    absent: list[AbsentGroup] = []
+    for family in families_of(cells, families):
+        strata, group_of = list(family.compared(cells, means, weights)), family.parts[cells.codes[shuffled]]
+        n_groups, stratum_of = len(family.groups), np.zeros(cells.n_groups, dtype=np.int64)
+        counts = np.bincount(group_of, minlength=n_groups).tolist()
+        sizes[family.name] = {plain_value(name): n for name, n in zip(family.groups, counts, strict=True)}
+        for number, found in enumerate(strata):
+            stratum_of[found.cells] = number
+        places = stratum_of[cells.codes[shuffled]] * n_groups + group_of
+        ordered = shuffled[np.argsort(places, kind="stable")]
+        parts = np.split(ordered, np.cumsum(np.bincount(places, minlength=len(strata) * n_groups))[:-1])
+        for number, found in enumerate(strata):
+            absent += family.absent(found, cells, told_apart)
+            rows = [parts[number * n_groups + group] for group in found.present]
+            true, stratum = named_stratum(cells, found.stratum, told_apart)
+            where = ", ".join([f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum))
+            columns = _columns(data, None if own is None else own[found.stratum[-1]], own is not None)
+            with_unseen = np.column_stack([found.means, np.zeros(len(found.means))])  # the column of place -1
+            for one, two in combinations(range(len(rows)), 2):
+                ahead = (with_unseen[one] - with_unseen[two])[columns]
+                measured = np.concatenate([ahead, -ahead])
+                names = (plain_value(family.groups[found.present[one]]), plain_value(family.groups[found.present[two]]))
+                pairs.append(_Pair(data, names, (rows[one], rows[two]), where, columns, measured))
+    return pairs, sizes, tuple(absent)
+
+
+def _columns(data: Dataset, own: int | None, own_alone: bool) -> list[int]:
+    """Give the classes whose differences count. Of two probabilities the second mirrors the first."""
+    unseen = [] if data.labels.is_soft else [_UNSEEN]
+    if own_alone:
+        return [own] if own is not None else unseen
+    return [*range(1 if data.n_classes == 2 else data.n_classes), *unseen]
+
+
+def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:
+    """Bound the differences of all pairs, those first that are likely to matter, and give the one with the largest bound."""
+    largest, limit = 0.0, pairs[0]
+    for pair in sorted(pairs, key=lambda pair: -pair.measured.max() - sum(1 / len(rows) for rows in pair.rows) ** 0.5):
+        bound = pair.bound(alpha, largest)
+        if bound > largest:
+            largest, limit = bound, pair
+    return limit.limit()
+
+
+def _rows_needed(pairs: list[_Pair], epsilon: float, n_rows: int) -> float:
+    """Give the rows with which every bound would be epsilon, were the differences as measured and errors like 1 / sqrt(rows)."""
+    return _about(n_rows * max(float((pair.reach / (epsilon - pair.measured)).max()) for pair in pairs) ** 2)
+
+
+def _about(rows: float) -> float:
+    """Round a number of rows up to two figures: more would say more than is known."""
+    unit = 10.0 ** (floor(log10(rows)) - 1)
+    return max(1.0, ceil(round(rows / unit, 6)) * unit)
+
+
+def _shown(name: Any) -> str:
+    return repr(written(name) if isinstance(name, str) else name)
+
+
+def _figures(value: float, rounded: Callable[[float], int]) -> str:
+    """Write a parity with three decimals, or two figures where it is small."""
+    places = 3 if value >= 0.01 or value <= 0 else 1 - floor(log10(value))
+    return f"{rounded(round(value * 10**places, 6)) / 10**places:g}"
