@@ -24,24 +24,18 @@ def vector_loops() -> tuple[Any, ...]:
     ImportError
         numba is not installed.
     """
-    from numba import types
     from numba.extending import intrinsic
-
-    kinds: Any = types
-
-    def gives(count: int, *arguments: Any) -> Any:
-        return (kinds.UniTuple(kinds.float64, count) if count > 1 else kinds.float64)(*arguments)
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def climb(typing: Any, rows: Any, row: Any, level: Any, lam: Any) -> Any:
         """Take a Newton step from ``level``: where it leads, how many entries were above, and 1.0 if the step was exact."""
-        return gives(3, rows, row, level, lam), _climb
+        return _gives(3, rows, row, level, lam), _climb
 
     def climb_eight_of(single: bool) -> Any:
         @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
         def climb_eight(typing: Any, rows: Any, first: Any, lam: Any) -> Any:
             """Take the Newton steps of eight rows from their levels and write where they lead; 1.0 if all were exact."""
-            return gives(1, rows, first, lam), partial(_climb_eight, single)
+            return _gives(1, rows, first, lam), partial(_climb_eight, single)
 
         return climb_eight
 
@@ -52,7 +46,7 @@ def vector_loops() -> tuple[Any, ...]:
 
             Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
             """
-            return gives(2, rows, first, last, weight, each, sums), partial(_add_above, single)
+            return _gives(2, rows, first, last, weight, each, sums), partial(_add_above, single)
 
         return add_above
 
@@ -62,12 +56,12 @@ def vector_loops() -> tuple[Any, ...]:
 
         The end of a row may spill into the next, which comes after it.
         """
-        return gives(1, rows, first, last, each, out), _write_above
+        return _gives(1, rows, first, last, each, out), _write_above
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def mark(typing: Any, rows: Any, row: Any, own: Any, counts: Any, scale: Any, marks: Any, place: Any) -> Any:
         """Write ``scale`` where the row is above its level and 0 elsewhere, and add ``own`` to its group's counts there."""
-        return gives(1, rows, row, own, counts, scale, marks, place), _mark
+        return _gives(1, rows, row, own, counts, scale, marks, place), _mark
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def weigh(typing: Any, rows: Any, row: Any, lam: Any, own: Any, sums: Any, answers: Any, place: Any) -> Any:
@@ -75,12 +69,20 @@ def vector_loops() -> tuple[Any, ...]:
 
         Gives <x, g>, |x|^2, <x, y>, |x - y|^2, |x - y|_1, the sum of x, the least g and the least x, with ``g = lam x - y + nu``.
         """
-        return gives(8, rows, row, lam, own, sums, answers, place), _weigh
+        return _gives(8, rows, row, lam, own, sums, answers, place), _weigh
+
+    eights, above = (climb_eight_of(False), climb_eight_of(True)), (add_above_of(False), add_above_of(True))
+    return climb, *eights, *above, write_above, mark, weigh, *_design_loops()
+
+
+def _design_loops() -> tuple[Any, Any]:
+    """Make the loops for rows that count for several groups: spread, gather."""
+    from numba.extending import intrinsic
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def spread(typing: Any, rows: Any, first: Any, last: Any, n_groups: Any, out: Any) -> Any:
         """Write ``y - b nu`` of some rows from the start of ``out``, whole chunks for each; labels may be codes of classes."""
-        return gives(1, rows, first, last, n_groups, out), _spread
+        return _gives(1, rows, first, last, n_groups, out), _spread
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def gather(typing: Any, tile: Any, n_rows: Any, first: Any, n_groups: Any, design: Any, weight: Any, each: Any, sums: Any) -> Any:
@@ -88,10 +90,17 @@ def vector_loops() -> tuple[Any, ...]:
 
         Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
         """
-        return gives(2, tile, n_rows, first, n_groups, design, weight, each, sums), _gather
+        return _gives(2, tile, n_rows, first, n_groups, design, weight, each, sums), _gather
 
-    eights, above = (climb_eight_of(False), climb_eight_of(True)), (add_above_of(False), add_above_of(True))
-    return climb, *eights, *above, write_above, mark, weigh, spread, gather
+    return spread, gather
+
+
+def _gives(count: int, *arguments: Any) -> Any:
+    """Give the signature of a loop: so many numbers of these arguments."""
+    from numba import types
+
+    kinds: Any = types
+    return (kinds.UniTuple(kinds.float64, count) if count > 1 else kinds.float64)(*arguments)
 
 
 class _Steps:
