@@ -14,8 +14,8 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, as_objects
-from r2b._data.libraries import index_values, missing_rows, take
-from r2b._data.values import family_of, listed
+from r2b._data.libraries import family_of, index_values, missing_rows, take
+from r2b._data.values import listed
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, RowLabelError, ShapeError
 
 

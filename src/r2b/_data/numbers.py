@@ -8,7 +8,8 @@ import numpy as np
 
 from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
-from r2b._data.values import is_missing, listed, refuse_missing, type_word
+from r2b._data.libraries import is_missing, refuse_missing
+from r2b._data.values import listed, type_word
 from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_missing
 from r2b.errors import InputError, ParameterError, WeightError
 

@@ -25,20 +25,8 @@ from r2b._data.arrays import (
     smallest_unsigned,
 )
 from r2b._data.columns import Column, column_of
-from r2b._data.libraries import encoded, made_from, take
-from r2b._data.values import (
-    complex_error,
-    encode_objects,
-    from_plain,
-    key_of,
-    listed,
-    mixed_error,
-    no_name,
-    refuse_missing,
-    stored_as,
-    to_plain,
-    type_word,
-)
+from r2b._data.libraries import complex_error, encode_objects, encoded, made_from, mixed_error, no_name, refuse_missing, take
+from r2b._data.values import from_plain, key_of, listed, stored_as, to_plain, type_word
 from r2b.errors import MissingValueError, MixedTypeError, UnseenError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, plain_value
-from r2b._data.values import family_of
+from r2b._data.libraries import family_of
 from r2b.errors import InputError, LengthError, ParameterError, ShapeError, WeightError
 
 
