@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from r2b._files.formats import Format, compress, decompress, format_of
 from r2b.engines.files import FileSource
-from r2b.engines.files.delimited import DelimitedStored
-from r2b.engines.files.jsonl import JsonStored
+from r2b.engines.files.reading import TextStored
 from r2b.errors import EmptyError, FileTooLargeError, InputError, MixedTypeError, ParameterError, R2BError
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "=cmd|'/c calc'!A1", 'say "hi"', "two\nlines", "a,b", " blanks ", "naïve ☃ 漢字", "x", "'"]
@@ -32,8 +31,7 @@ ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-16-le", "utf-16-be"
 @pytest.fixture(params=[1 << 22, 7], ids=["whole", "parts"])
 def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Read text whole, and a few bytes at a time."""
-    for kind in (DelimitedStored, JsonStored):
-        monkeypatch.setattr(kind.__init__, "__defaults__", ("utf-8", request.param))
+    monkeypatch.setattr(TextStored, "size", request.param)
     return int(request.param)
 
 
@@ -129,7 +127,7 @@ def test_json_lines_keep_their_text_and_values_their_types(end: str) -> None:
 
 
 def test_the_types_of_json_lines_are_those_of_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(JsonStored.__init__, "__defaults__", ("utf-8", 20))
+    monkeypatch.setattr(TextStored, "size", 20)
     rows = [{"t": "x", "i": 1, "f": 1, "l": [1]}, {"t": None, "i": 2, "f": 0.5, "l": [0.5, 1]}, {"t": "y", "i": 3, "o": None}] * 5
     source = of("".join(json.dumps(row) + "\n" for row in rows), "t.jsonl")
     assert [str(source.files[0].schema.field(name).type) for name in ("i", "t", "f", "o")] == ["int64", "string", "double", "string"]

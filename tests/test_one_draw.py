@@ -16,7 +16,7 @@ import pytest
 from spark_sessions import spark_session
 
 import r2b
-from r2b.engines.held import HeldSource
+from r2b.engines.lazy import HeldSource
 from r2b.errors import InputError, ParameterError
 
 pa = pytest.importorskip("pyarrow")

@@ -11,7 +11,7 @@ import pytest
 from scale_cases import CLOSE, Case, cases, check_everything, check_solved, expected
 
 import r2b
-from r2b.engines.held import HeldSource
+from r2b.engines.lazy import HeldSource
 
 pa = pytest.importorskip("pyarrow")
 

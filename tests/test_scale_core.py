@@ -22,7 +22,7 @@ from r2b._labels.forms.rounding import Search, picked, whole_counts
 from r2b._solve.oracle import blocks
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix
-from r2b.engines.held import HeldSource
+from r2b.engines.lazy import HeldSource
 from r2b.engines.tally import Counter, added_up
 from r2b.errors import (
     EmptyError,

@@ -16,7 +16,7 @@ from file_tables import WAYS
 
 import r2b
 from r2b.engines.files import FileSource
-from r2b.engines.held import HeldSource
+from r2b.engines.lazy import HeldSource
 from r2b.errors import InputError, MissingValueError, ParameterError, ProbabilityError, UnseenError, WeightError
 
 PEOPLE = file_tables.people()
@@ -25,9 +25,9 @@ PEOPLE = file_tables.people()
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut text files into many chunks, some of which end within a record."""
-    from r2b.engines.files.delimited import DelimitedStored
+    from r2b.engines.files.reading import TextStored
 
-    monkeypatch.setattr(DelimitedStored.__init__, "__defaults__", ("utf-8", 5_003))
+    monkeypatch.setattr(TextStored, "size", 5_003)
 
 
 def opened(way: str, folder: Path, table: pa.Table = PEOPLE, **options: Any) -> r2b.engines.Scan:

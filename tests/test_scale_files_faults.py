@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import r2b
-from r2b.engines.batch import ahead
-from r2b.engines.files.delimited import DelimitedStored
+from r2b._data.compute import ahead
+from r2b.engines.files.reading import TextStored
 from r2b.errors import InputError, ParameterError, R2BError
 
 PEOPLE = file_tables.people()
@@ -120,7 +120,7 @@ def test_names_that_several_columns_share_are_refused_where_they_are_asked_for(t
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("size", [1 << 20, 311])
 def test_a_ragged_line_is_named(wrong: bytes, match: str, quoted: bool, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DelimitedStored.__init__, "__defaults__", ("utf-8", size))
+    monkeypatch.setattr(TextStored, "size", size)
     row = b'f,"two\nlines",a\n' * 250 + b"f,b,a\n" if quoted else b"f,x,a\n" * 501
     (tmp_path / "p.csv").write_bytes(b"sex,note,job\n" + row + wrong + b"m,x,b\n" * 300)
     with pytest.raises(InputError, match=match):
@@ -251,13 +251,13 @@ def test_a_full_scratch_disk_leaves_nothing(tmp_path: Path, small_disk: Path, mo
 STOPPED = """
 import os, signal, sys
 from r2b.cli import main
-from r2b.engines.files import outputs
-from r2b.engines.files.delimited import DelimitedStored
+from r2b.engines.files import typed, writing
+from r2b.engines.files.reading import TextStored
 
 number, kind, words = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-owner = outputs
+owner = typed if hasattr(typed, kind) else writing
 took = getattr(owner, kind).take
-DelimitedStored.__init__.__defaults__ = ("utf-8", 4_000)  # several pieces of a short file
+TextStored.size = 4_000  # several pieces of a short file
 taken = 0
 
 def take(self, piece):

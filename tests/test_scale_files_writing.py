@@ -21,7 +21,7 @@ from file_tables import WAYS
 
 import r2b
 from r2b.engines.files import FileSource
-from r2b.engines.files.delimited import DelimitedStored
+from r2b.engines.files.reading import TextStored
 from r2b.errors import InputError, ParameterError
 
 PEOPLE = file_tables.people()
@@ -30,7 +30,7 @@ FORMS = ("soft", "round", "sample", "expand")
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DelimitedStored.__init__, "__defaults__", ("utf-8", 5_003))
+    monkeypatch.setattr(TextStored, "size", 5_003)
 
 
 def fair_of(given: Any, **options: Any) -> r2b.FairLabels:
@@ -185,7 +185,7 @@ def test_parquet_keeps_types_notes_codecs_and_row_groups(tmp_path: Path) -> None
 
 def test_a_row_group_that_is_too_large_to_hold_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(PEOPLE, tmp_path / "p.parquet")
-    monkeypatch.setattr("r2b.engines.files.outputs._HELD_BYTES", 1 << 15)
+    monkeypatch.setattr("r2b.engines.files.typed._HELD_BYTES", 1 << 15)
     monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 500)
     fair = fair_of(tmp_path / "p.parquet")
     fair.write(tmp_path / "q.parquet", "round")

@@ -13,8 +13,7 @@ from scale_cases import cases, check_solved
 
 import r2b
 from r2b.engines import lazy as shared
-from r2b.engines.held import HeldSource
-from r2b.engines.lazy import in_rows
+from r2b.engines.lazy import HeldSource, in_rows
 from r2b.engines.polars import PolarsSource
 from r2b.errors import MissingValueError, ParameterError, UnseenError
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -294,3 +295,35 @@ def seed_of(random_state: Any) -> int:
     if not 0 <= int(random_state) < 2**63:
         raise _no_seed(random_state, "from 0 to 2**63 - 1")
     return int(random_state)
+
+
+Item = TypeVar("Item")
+
+
+def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """Give results in the order of the items while threads work on the next few.
+
+    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is the memory.
+
+    Examples
+    --------
+    >>> list(ahead(abs, [-1, -2, -3], threads=2))
+    [1, 2, 3]
+    """
+    n_threads = cores() if threads is None else threads
+    if n_threads <= 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for each in waiting:
+            each.cancel()
+        pool.shutdown(wait=True)

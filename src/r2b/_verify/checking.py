@@ -14,6 +14,7 @@ from r2b._constraints.families import Families, Request
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
 from r2b._data import Groups
+from r2b._data.compute import ahead
 from r2b._data.groups import Layout
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.text import as_text
@@ -24,7 +25,6 @@ from r2b._solve.certificate import PROVEN
 from r2b._verify.claims import Check, Verification, claim_of, difference, insisted, read_record, sensitive_names
 from r2b._verify.evidence import RowSums
 from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spelled_schema
-from r2b.engines.batch import ahead
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import names_of, refuse_columns
 from r2b.engines.source import Relabel

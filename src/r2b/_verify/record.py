@@ -17,15 +17,17 @@ import numpy as np
 import r2b
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats
+from r2b._data.compute import ahead
 from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
 from r2b._files.text import as_text
 from r2b._labels import FairLabels
 from r2b._labels.account import content_of
 from r2b._labels.labels import Form
-from r2b.engines.batch import PIECE_ENTRIES, Batch, ahead, numbers_of, plain_type, taken_rows
+from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, taken_rows
 from r2b.engines.files import FileSource
 from r2b.engines.roles import ColumnRoles, Decode
+from r2b.engines.tally import plain_type
 from r2b.errors import InputError
 
 VERSION = 1

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.compute import cores
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError, R2BError
 
 if TYPE_CHECKING:
-    from r2b._files.formats import Format
-    from r2b.engines.files.reading import Stored
-    from r2b.engines.source import Relabel
+    pass
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 PIECE_ROWS = 1 << 20
 PIECE_ENTRIES = 1 << 22  # numbers of a piece where its columns hold lists
@@ -210,27 +204,6 @@ def taken_rows(record: Any, rows: Any) -> Any:
     return pyarrow().RecordBatch.from_arrays([taken(column, rows) for column in record.columns], schema=record.schema)
 
 
-def plain_type(kind: Any) -> Any:
-    """Give the type of the values behind a dictionary."""
-    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
-
-
-def same_values(one: Any, other: Any) -> bool:
-    """Say whether two types hold the same values, however text is laid out.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> same_values(pyarrow.string(), pyarrow.dictionary(pyarrow.int8(), pyarrow.large_string()))
-    True
-    >>> same_values(pyarrow.int32(), pyarrow.int64())
-    False
-    """
-    mine, others = (str(plain_type(kind)).removeprefix("large_").removesuffix("_view") for kind in (one, other))
-    # Lists and structs are one thing only where they are equal: their parts may differ in ways that text does not show.
-    return mine == others if not pyarrow().types.is_nested(plain_type(one)) else one == other
-
-
 def in_batches(record: Any, size: int, first: int = 0, place: str = "", offset: int = 0) -> Iterator[Batch]:
     """Cut a record batch or a table into batches of at most ``size`` rows."""
     pieces: Sequence[Any] = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
@@ -240,112 +213,3 @@ def in_batches(record: Any, size: int, first: int = 0, place: str = "", offset: 
             part = piece.slice(start, size)
             yield Batch(part, first + done, place, offset + done)
             done += part.num_rows
-
-
-def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
-    """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
-    types = pyarrow().types
-    if types.is_fixed_size_list(kind):
-        return int(kind.list_size)
-    if types.is_list(kind) or types.is_large_list(kind):
-        return int(lists_to_matrix(one_array(first()), name=name).shape[1])
-    return None
-
-
-def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """Give results in the order of the items while threads work on the next few.
-
-    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is the memory.
-
-    Examples
-    --------
-    >>> list(ahead(abs, [-1, -2, -3], threads=2))
-    [1, 2, 3]
-    """
-    n_threads = cores() if threads is None else threads
-    if n_threads <= 1:
-        yield from map(work, items)
-        return
-    waiting: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for each in waiting:
-            each.cancel()
-        pool.shutdown(wait=True)
-
-
-def piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
-    """Give how many rows of these columns may be held at once: fewer where they hold lists."""
-    types, kinds = pyarrow().types, [column.type for column in schema if columns is None or column.name in columns]
-    width = sum(int(kind.list_size) if types.is_fixed_size_list(kind) else 16 if types.is_nested(kind) else 1 for kind in kinds)
-    return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
-
-
-def rows_at_once(relabel: Relabel) -> int:
-    """Give how many rows may get new labels at once: fewer where each gets a number per class."""
-    wide = relabel.form in ("soft", "expand") or relabel.decode.roles.soft or (relabel.form == "round" and relabel.borders is None)
-    return max(1024, PIECE_ENTRIES // len(relabel.decode.schema.classes)) if wide else PIECE_ROWS
-
-
-def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
-    """Refuse files whose columns are not those of the first; text may be laid out in any way, such as codes in one file only.
-
-    Raises
-    ------
-    InputError
-        Names the column, both files and, where it has one in both, its types.
-    """
-    first = files[0]
-    mine = {each.name: each.type for each in first.schema}
-    one = first.part.name
-    for other in files:
-        two, others = other.part.name, {each.name: each.type for each in other.schema}
-        for name in [*mine, *others]:
-            if name not in others:
-                problem = f"{two} has no column {name!r}, which {one} has."
-            elif name not in mine:
-                problem = f"{two} has a column {name!r}, which {one} has not."
-            elif not same_values(mine[name], others[name]):
-                problem = f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
-            else:
-                continue
-            raise InputError(problem, remedy=_remedy(shape), column=name, path=other.part.path, first=first.part.path)
-
-
-def _remedy(shape: Format) -> str:
-    remedy = "Give all files the same columns, or read those that belong together"
-    if shape.kind == "arrow":
-        return f"{remedy}."
-    reader = "read_csv" if shape.is_text else "read_parquet"
-    return f"{remedy}; or let DuckDB make one table of them, and scan its relation: FROM {reader}('...', union_by_name=true)."
-
-
-def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
-    """Give the columns that files lay out in different ways, and the type that all of them can have."""
-    arrow, names = pyarrow(), files[0].schema.names
-    found: dict[str, Any] = {}
-    for column in [each for each in files[0].schema if names.count(each.name) == 1]:
-        if len({file.schema.field(column.name).type for file in files}) > 1:
-            kind = plain_type(column.type)
-            found[column.name] = arrow.large_string() if "string" in str(kind) else arrow.large_binary() if "binary" in str(kind) else kind
-    return found
-
-
-def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
-    """Give a batch with some columns in these types, so that batches of all files are alike."""
-    if not kinds:
-        return batch
-    arrow = pyarrow()
-    columns = []
-    for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
-        plain = column.dictionary_decode() if name in kinds and hasattr(column, "dictionary") else column
-        columns.append(plain.cast(kinds[name]) if name in kinds else column)
-    fields = [field.with_type(column.type) for field, column in zip(batch.record.schema, columns, strict=True)]
-    return replace(batch, record=arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields, batch.record.schema.metadata)))

@@ -20,9 +20,9 @@ from r2b._data.compute import cores
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch, list_length_of
+from r2b.engines.batch import Batch
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source
+from r2b.engines.source import Relabel, Source, list_length_of
 from r2b.engines.tally import Counter, Tally
 from r2b.errors import EmptyError, MixedTypeError, ParameterError
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from r2b.engines.batch import list_length_of
 from r2b.engines.lazy import LazySource, lookup, spilled
 from r2b.engines.roles import refuse_alike
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import Relabel, joined, list_length_of
 from r2b.errors import ParameterError
 
 _OTHER_NAMES = "Choose another name with new_column=...; 'round', 'sample' and 'expand' need no column per class."

@@ -1,4 +1,4 @@
-"""What lazy frames have in common: equal rows counted by their own engine, batches of a fixed size, and a table of new labels to join.
+"""Arrow tables in memory, and what lazy frames have in common: batches of a fixed size, rows counted by an engine, labels to join.
 
 Polars and DuckDB count through narwhals; a left join that takes nulls for equal is written in the words of each.
 """
@@ -16,15 +16,76 @@ from typing import Any, ClassVar
 import narwhals as nw
 import numpy as np
 
+from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block, Blocks
-from r2b.engines.batch import Batch, ahead, one_array, taken_rows
-from r2b.engines.held import BATCH_ROWS, HeldBlocks
+from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b.engines.batch import Batch, in_batches, one_array, taken_rows
 from r2b.engines.roles import Decode, free_name
-from r2b.engines.source import Relabel, Source
-from r2b.engines.spool import Spool, refusal
+from r2b.engines.source import Relabel, Source, joined, list_length_of
+from r2b.engines.spool import Spool, keeping
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
 from r2b.errors import EmptyError, UnseenError
+
+BATCH_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class HeldBlocks:
+    """Blocks in memory, walked by threads."""
+
+    blocks: list[Block]
+
+    def run(self, task: BlockTask) -> Iterator[Sums]:
+        """Run a task on every block."""
+        return ahead(task, self.blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSource(Source):
+    """A ``pyarrow.Table``.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    batch_rows : int
+
+    Examples
+    --------
+    >>> import pyarrow, r2b
+    >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+    >>> r2b.scan(people).debias("job", sensitive_features="sex").frame("round")["job_fair"].to_pylist().count("b")
+    2
+    """
+
+    table: Any
+    batch_rows: int = BATCH_ROWS
+    name: str = "the table"
+    ordered: bool = field(default=True, init=False)
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.table.schema.names))
+
+    def first_list_length(self, column: str) -> int | None:
+        """Give the length of the first list."""
+        return list_length_of(self.table.schema.field(column).type, column, lambda: self.table.column(column).slice(0, 1))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Cut the table."""
+        wanted = [self.names.index(name) for name in dict.fromkeys(columns)]
+        return (batch for batch in in_batches(self.table.select(wanted), self.batch_rows) if len(batch))
+
+    @contextmanager
+    def blocks(self, decode: Decode) -> Iterator[HeldBlocks]:
+        """Decode all rows."""
+        yield HeldBlocks([decode(batch) for batch in self.batches(decode.roles.used)])
+
+    def frame(self, relabel: Relabel) -> Any:
+        """Give a table with new columns."""
+        batches = in_batches(self.table, self.batch_rows)
+        return pyarrow().Table.from_batches([joined(batch.record, relabel, batch) for batch in batches if len(batch)])
+
 
 _IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
 _ENTRIES = 1 << 24  # probabilities of a batch
@@ -200,16 +261,13 @@ def spilled(records: Iterable[Any]) -> Any:
     [1, 2]
     """
     arrow, writer = pyarrow(), None
-    try:
-        with tempfile.TemporaryFile(prefix="r2b-") as file:
-            for record in records:
-                writer = writer or arrow.ipc.new_stream(file, record.schema)
-                writer.write_batch(record)
-            if writer is None:
-                raise EmptyError("There are no rows.", remedy="Pass at least one row.")
-            writer.close()
-            file.flush()
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as cause:
-        raise refusal(tempfile.gettempdir(), cause) from cause
+    with keeping(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="r2b-") as file:
+        for record in records:
+            writer = writer or arrow.ipc.new_stream(file, record.schema)
+            writer.write_batch(record)
+        if writer is None:
+            raise EmptyError("There are no rows.", remedy="Pass at least one row.")
+        writer.close()
+        file.flush()
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return arrow.ipc.open_stream(arrow.py_buffer(mapped)).read_all()

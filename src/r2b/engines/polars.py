@@ -12,9 +12,8 @@ import polars
 from polars.io.plugins import register_io_source
 
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import list_length_of
 from r2b.engines.lazy import LazySource, lookup
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import Relabel, joined, list_length_of
 from r2b.errors import EmptyError, ParameterError
 
 # Steps of a plan after which rows come in the same order every time: scans, and what looks at one row.

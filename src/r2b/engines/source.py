@@ -28,9 +28,9 @@ from r2b._labels.labels import Form
 from r2b._labels.rows import FairRows, Response
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import Batch, one_array, plain_type, taken, taken_rows
+from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, lists_to_matrix, one_array, taken, taken_rows
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.tally import Counter, Tally
+from r2b.engines.tally import Counter, Tally, plain_type
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 
@@ -95,6 +95,12 @@ class Relabel:
         roles = self.decode.roles
         weight = () if roles.weight is None or self.form not in ("expand", "round") else (roles.weight,)
         return tuple(dict.fromkeys([*roles.described, *weight, *(roles.key if self.form in ("round", "sample") else ())]))
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows may get new labels at once: fewer where each gets a number per class."""
+        wide = self.form in ("soft", "expand") or self.decode.roles.soft or (self.form == "round" and self.borders is None)
+        return max(1024, PIECE_ENTRIES // len(self.decode.schema.classes)) if wide else PIECE_ROWS
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Make the new columns of a batch."""
@@ -330,3 +336,13 @@ def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
         record = taken_rows(record, arrow.array(new.rows))
     fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]
     return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=arrow.schema(fields, record.schema.metadata))
+
+
+def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
+    """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
+    types = pyarrow().types
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return int(lists_to_matrix(one_array(first()), name=name).shape[1])
+    return None

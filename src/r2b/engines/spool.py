@@ -1,15 +1,16 @@
-"""Decoded rows in a scratch file: read from their table once, then walked as often as a solve needs.
+"""Scratch files: decoded rows, read from their table once and walked as often as a solve needs; copies of streams; rows on their way out.
 
-The file has no name from the moment it is made, so that nothing is left of it however the process ends. A block is in memory only while a
-task looks at it.
+They have no name from the moment they are made where the system allows it, so that nothing is left of them however the process ends. A
+block is in memory only while a task looks at it.
 """
 
 from __future__ import annotations
 
 import errno
 import mmap
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from r2b._data.arrays import Array
+from r2b._data.compute import ahead
 from r2b._files.atomic import refuse_little_room, refused_path
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import ahead
 from r2b.engines.roles import Decode
-from r2b.errors import R2BError
 
 if TYPE_CHECKING:
     from r2b.engines.files import FileSource
 
 
 _ELSEWHERE = "name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)"
+_COPIED = 1 << 20  # bytes at a time
 _PAGE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 _SHARED = getattr(mmap, "MAP_SHARED", 0)
 _AT_ONCE = getattr(mmap, "MAP_POPULATE", 0)  # one call instead of a fault per page
@@ -66,17 +67,15 @@ class Spool:
         self.threads = threads
         self._slots: list[Slot] = []
         self._end = 0
-        try:
+        with keeping(folder):
             self._file = tempfile.TemporaryFile(dir=folder, prefix=".r2b-")  # noqa: SIM115 - closed by close()
-        except OSError as cause:
-            raise refusal(folder, cause) from cause
 
     def add(self, block: Block) -> None:
         """Keep a block."""
         pieces: list[tuple[str, np.dtype[Any], tuple[int, ...], int]] = []
         place = 0
         arrays = {"labels": block.labels, "cells": block.cells, "weight": block.weight, "levels": block.levels}
-        try:
+        with keeping(self.folder):
             self._file.seek(self._end)
             for name, array in arrays.items():
                 array = np.ascontiguousarray(array)
@@ -88,8 +87,6 @@ class Spool:
                 place += array.nbytes + gap
             self._file.write(bytes(-place % _PAGE))
             self._file.flush()
-        except OSError as cause:
-            raise refusal(self.folder, cause) from cause
         self._slots.append(Slot(self._end, place, tuple(pieces)))
         self._end += place + -place % _PAGE
 
@@ -134,10 +131,8 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
         The disk has not enough room.
     """
     folder = source.scratch or tempfile.gettempdir()
-    try:
+    with keeping(folder):
         refuse_little_room(folder, needed(source, decode), "decoded probabilities", _ELSEWHERE)
-    except OSError as cause:
-        raise refusal(folder, cause) from cause
     spool = Spool(folder, source.threads)
     try:
         for block in source.run(decode.roles.used, decode):
@@ -155,9 +150,71 @@ def needed(source: FileSource, decode: Decode) -> int:
     return (source.n_rows or 0) * (width + 1 + 8 + (0 if decode.roles.weight is None else 8))
 
 
-def refusal(folder: str, cause: OSError) -> R2BError:
-    """Say that scratch space ran out, or cannot be had."""
-    full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    reason = "there is no room left" if full else cause.strerror or str(cause)
-    problem = f"Decoded probabilities cannot be kept in {folder}: {reason}."
-    return refused_path(folder, problem, f"Make room there, or {_ELSEWHERE}.", errno=cause.errno)
+@contextmanager
+def keeping(folder: str, what: str = "Decoded probabilities", when: str = "") -> Iterator[None]:
+    """Say that scratch space ran out, or cannot be had.
+
+    Raises
+    ------
+    ParameterError
+        Names the folder.
+    """
+    try:
+        yield
+    except OSError as cause:
+        full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        reason = "there is no room left" if full else cause.strerror or str(cause)
+        problem = f"{what} cannot be kept in {folder}{when}: {reason}."
+        raise refused_path(folder, problem, f"Make room there, or {_ELSEWHERE}.", errno=cause.errno) from cause
+
+
+def copied(
+    name: str, read: Callable[[int], bytes], scratch: str | None, each: Callable[[int], object] | None = None, *, in_memory: bool = False
+) -> tuple[str, object]:
+    """Copy what a function reads to a scratch file; give its path, and what keeps it there: it is gone with that.
+
+    Parameters
+    ----------
+    name : str
+        Of what is copied.
+    read : callable
+        Gives at most so many bytes, and none at the end. Part by part, so that Ctrl-C is heard between two.
+    scratch : str, optional
+        Folder of the copy; the system's by default.
+    each : callable, optional
+        Told how many bytes there are so far.
+    in_memory : bool
+        Keep the copy in memory, where the system has files there; nothing of it is on a disk then.
+    """
+    folder, total = scratch or tempfile.gettempdir(), 0
+    # A file without a name can be opened again where the system lists open files.
+    nameless = os.path.isdir("/proc/self/fd")
+    with keeping(folder, name, " while it is read"):
+        if in_memory and nameless and hasattr(os, "memfd_create"):
+            number, path = os.memfd_create("r2b"), ""
+        else:
+            number, path = tempfile.mkstemp(dir=folder, prefix=".r2b-")
+            if nameless:
+                os.unlink(path)
+        held = _Held(number, None if nameless else path)
+    while more := read(_COPIED):
+        with keeping(folder, name, " while it is read"):
+            while more:
+                written = os.write(number, more)
+                more, total = more[written:], total + written
+        if each is not None:
+            each(total)
+    return f"/proc/self/fd/{number}" if nameless else path, held
+
+
+@dataclass
+class _Held:
+    """Keeps a file open, and lets it go when nothing needs it any more."""
+
+    number: int
+    path: str | None
+
+    def __del__(self) -> None:
+        os.close(self.number)
+        if self.path is not None:
+            os.unlink(self.path)

@@ -356,7 +356,7 @@ def _source(data: Any, options: dict[str, Any]) -> Source:
         case _ if isinstance(data, Source):
             return data
         case "pyarrow", "Table":
-            from r2b.engines.held import HeldSource
+            from r2b.engines.lazy import HeldSource
 
             return HeldSource(data)
         case "polars", "LazyFrame":

@@ -16,7 +16,7 @@ from r2b._data.compute import parts_of
 from r2b._data.groups import read_groups
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, plain_type, same_values, taken
+from r2b.engines.batch import Batch, taken
 from r2b.engines.roles import ColumnRoles
 from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
@@ -350,3 +350,24 @@ def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
         for name, column in tally.columns.items()
     }
     return {name: count for name, count in gaps.items() if count}
+
+
+def plain_type(kind: Any) -> Any:
+    """Give the type of the values behind a dictionary."""
+    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Say whether two types hold the same values, however text is laid out.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> same_values(pyarrow.string(), pyarrow.dictionary(pyarrow.int8(), pyarrow.large_string()))
+    True
+    >>> same_values(pyarrow.int32(), pyarrow.int64())
+    False
+    """
+    mine, others = (str(plain_type(kind)).removeprefix("large_").removesuffix("_view") for kind in (one, other))
+    # Lists and structs are one thing only where they are equal: their parts may differ in ways that text does not show.
+    return mine == others if not pyarrow().types.is_nested(plain_type(one)) else one == other

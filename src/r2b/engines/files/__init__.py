@@ -10,26 +10,16 @@ from os import PathLike
 from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
+from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.formats import refuse_growth
 from r2b._files.text import did_you_mean, listed_names
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import (
-    PIECE_ROWS,
-    Batch,
-    ahead,
-    evened,
-    list_length_of,
-    numbers_of,
-    piece_rows,
-    refuse_other_columns,
-    rows_at_once,
-    uneven_columns,
-)
-from r2b.engines.files.listing import Listing, key_values, list_files, local_path
+from r2b.engines.batch import PIECE_ROWS, Batch, numbers_of
+from r2b.engines.files.listing import Listing, evened, key_values, list_files, local_path, piece_rows, refuse_other_columns, uneven_columns
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.source import Relabel, Source, joined
+from r2b.engines.source import Relabel, Source, joined, list_length_of
 from r2b.engines.spool import spooled
 from r2b.engines.tally import Counter, Tally, added_up
 from r2b.errors import EmptyError, InputError, ParameterError
@@ -375,7 +365,7 @@ class FileSource(Source):
             even = evened(batch, kinds)
             return joined(even.record, relabel, even)
 
-        return source.run(None, done, coded=False, most_rows=rows_at_once(relabel))
+        return source.run(None, done, coded=False, most_rows=relabel.rows_at_once)
 
     def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
         """Write the files with new columns: one as one, several as a folder."""

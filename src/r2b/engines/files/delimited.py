@@ -18,7 +18,8 @@ from r2b._files.formats import Format
 from r2b._files.text import Dialect
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import CHUNK, Chunk, TextStored, n_lines
+from r2b.engines.files.reading import Chunk, TextStored, column_texts, leaving_rows, n_lines
+from r2b.engines.source import NewColumns
 from r2b.errors import EmptyError, InputError
 
 _QUOTE = ord('"')
@@ -120,8 +121,6 @@ class DelimitedStored(TextStored):
     na : sequence of str
         Text that means missing.
     encoding : str
-    size : int
-        Bytes that are read at a time.
 
     Attributes
     ----------
@@ -129,10 +128,8 @@ class DelimitedStored(TextStored):
     dialect : Dialect
     """
 
-    def __init__(
-        self, part: Part, format: Format, delimiter: str | None, na: Sequence[str], encoding: str = "utf-8", size: int = CHUNK
-    ) -> None:
-        super().__init__(part, format, encoding, size)
+    def __init__(self, part: Part, format: Format, delimiter: str | None, na: Sequence[str], encoding: str) -> None:
+        super().__init__(part, format, encoding)
         self.na = tuple(na)
         self.header = Header.read(self.start(), part.name, format, delimiter)
         self.dialect = self.header.dialect
@@ -158,6 +155,24 @@ class DelimitedStored(TextStored):
             return [Batch(pyarrow().record_batch({"": pyarrow().nulls(chunk.n_records)}), first + chunk.first, self.part.name, chunk.first)]
         table = self._parsed(chunk, places, coded, () if spelled else self.na)
         return list(in_batches(table, rows, first + chunk.first, self.part.name, chunk.first))
+
+    def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
+        """Give the records of a chunk with new fields after each."""
+        if not chunk.n_records:
+            return chunk.raw
+        dialect = self.dialect
+        newline = dialect.newline.encode()
+        bodies, ends = _records(chunk)
+        tails = column_texts(made, dialect.records)
+        order = leaving_rows(made)
+        if order is not None:
+            open_end = chunk.raw[-1:] not in (b"\n", b"\r")
+            bodies, ends = [bodies[row] for row in order], [ends[row] or newline for row in order]
+            if open_end:
+                ends[-1] = b""
+        pieces: list[bytes] = [dialect.delimiter.encode()] * (4 * len(bodies))
+        pieces[0::4], pieces[2::4], pieces[3::4] = bodies, tails, ends
+        return b"".join(pieces)
 
     def _parsed(self, chunk: Chunk, places: Sequence[int], coded: Collection[str], na: Sequence[str]) -> Any:
         arrow, reader, names = pyarrow(), importlib.import_module("pyarrow.csv"), self.schema.names
@@ -292,3 +307,30 @@ def _delimiter_of(text: str) -> str:
             if mark in with_comma[0] and len(next(csv.reader(_lines(text), delimiter=mark), [])) > 1:
                 return mark
     return ","
+
+
+def _records(chunk: Chunk) -> tuple[list[bytes], list[bytes]]:
+    """Give the text of each record and the end of its line."""
+    raw = chunk.raw
+    if chunk.ends is None and b"\r" not in raw:
+        bodies = raw.split(b"\n")
+        ends = [b"\n"] * len(bodies)
+        if not bodies[-1]:
+            del bodies[-1], ends[-1]
+        else:
+            ends[-1] = b""
+        return bodies, ends
+    places = chunk.ends.tolist() if chunk.ends is not None else _line_ends(raw)
+    bodies, ends, start = [], [], 0
+    for stop in places:
+        record = raw[start:stop]
+        body = record[:-2] if record.endswith(b"\r\n") else record[:-1] if record.endswith((b"\n", b"\r")) else record
+        bodies.append(body)
+        ends.append(record[len(body) :])
+        start = stop
+    return bodies, ends
+
+
+def _line_ends(raw: bytes) -> list[int]:
+    found = (np.flatnonzero(np.frombuffer(raw, np.uint8) == ord("\n")) + 1).tolist()
+    return found if raw.endswith(b"\n") else [*found, len(raw)]

@@ -7,10 +7,11 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format
-from r2b._files.text import as_text, parse_object
+from r2b._files.text import as_text, members, parse_object
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import CHUNK, Chunk, TextStored
+from r2b.engines.files.reading import Chunk, TextStored, column_texts, leaving_rows
+from r2b.engines.source import NewColumns
 from r2b.errors import EmptyError, MixedTypeError
 
 Record = dict[str, Any]
@@ -24,8 +25,6 @@ class JsonStored(TextStored):
     part : Part
     format : Format
     encoding : str
-    size : int
-        Bytes that are read at a time.
 
     Attributes
     ----------
@@ -35,8 +34,8 @@ class JsonStored(TextStored):
         Keys whose values are of types that no column can hold together.
     """
 
-    def __init__(self, part: Part, format: Format, encoding: str = "utf-8", size: int = CHUNK) -> None:
-        super().__init__(part, format, encoding, size)
+    def __init__(self, part: Part, format: Format, encoding: str) -> None:
+        super().__init__(part, format, encoding)
         self.newline = b"\r\n" if self.start().partition("\n")[0].endswith("\r") else b"\n"
         arrow = pyarrow()
         kinds: dict[str, Any] = {}
@@ -78,6 +77,17 @@ class JsonStored(TextStored):
         ]
         record = arrow.RecordBatch.from_arrays(arrays or [arrow.nulls(len(records))], [field.name for field in fields] or [""])
         return list(in_batches(record, rows, first + chunk.first, self.part.name, chunk.first))
+
+    def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
+        """Give the objects of a chunk with new keys at the end of each."""
+        begins = [line.strip()[:-1].rstrip() for line in chunk.raw.split(b"\n")[: chunk.n_records]]
+        order = leaving_rows(made)
+        if order is not None:
+            begins = [begins[row] for row in order]
+        return b"".join(
+            b"".join((begin, b"" if begin.endswith(b"{") else b", ", tail, b"}", self.newline))
+            for begin, tail in zip(begins, column_texts(made, members), strict=True)
+        )
 
     def _records(self, chunk: Chunk) -> list[Record]:
         if self._held is not None:

@@ -1,4 +1,4 @@
-"""Which files a path, a pattern, a folder or a list stands for, in order, and what their folders say of their rows."""
+"""Which files a path, a pattern, a folder or a list stands for, in order, what their folders say of their rows, and whether they fit."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import glob
 import os
 import re
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 from urllib.request import url2pathname
 
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import is_device, refused_path
 from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
-from r2b.errors import ParameterError
+from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch
+from r2b.engines.spool import copied
+from r2b.engines.tally import plain_type, same_values
+from r2b.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from r2b.engines.files.reading import Stored
 
 STANDARD = "-"
-_PART = 1 << 20
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -140,85 +143,17 @@ def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: 
     """Copy a stream to a file that has no name, and tell its format from its first bytes where neither name nor user does."""
     name = "standard input" if place == STANDARD else Path(place).name
     shape = _format([place], format) if place != STANDARD or format is not None else None
-    if stream is None:
-        part = copied(Part(place, name), _from_standard_input, scratch)
-    else:
-        part = copied(Part(place, name), stream.read, scratch, in_memory=True)  # where it was before
+    # A stream that is handed in was in memory before.
+    path, held = copied(name, _from_standard_input if stream is None else stream.read, scratch, in_memory=stream is not None)
     if shape is None:
-        with open(part.path, "rb") as file:
+        with open(path, "rb") as file:
             compression = compression_seen(file.read(8))
         try:
-            with opened(part.path, compression) as file:
+            with opened(path, compression) as file:
                 shape = Format(kind_seen(file.read(64)), compression)
         except Exception:  # damaged: reading it says how
             shape = Format("csv", compression)
-    return Listing(name, part.path, (part,), shape, False)
-
-
-def copied(
-    part: Part,
-    read: Callable[[int], bytes],
-    scratch: str | None,
-    each: Callable[[int], object] | None = None,
-    *,
-    in_memory: bool = False,
-) -> Part:
-    """Copy what a function reads to a scratch file, which is gone when the part is, however the process ends.
-
-    Parameters
-    ----------
-    part : Part
-    read : callable
-        Gives at most so many bytes, and none at the end. Part by part, so that Ctrl-C is heard between two.
-    scratch : str, optional
-        Folder of the copy; the system's by default.
-    each : callable, optional
-        Told how many bytes there are so far.
-    in_memory : bool
-        Keep the copy in memory, where the system has files there; nothing of it is on a disk then.
-    """
-    folder, total = scratch or tempfile.gettempdir(), 0
-    # A file without a name can be opened again where the system lists open files.
-    nameless = os.path.isdir("/proc/self/fd")
-    with _keeping(part, folder):
-        if in_memory and nameless and hasattr(os, "memfd_create"):
-            number, path = os.memfd_create("r2b"), ""
-        else:
-            number, path = tempfile.mkstemp(dir=folder, prefix=".r2b-")
-            if nameless:
-                os.unlink(path)
-        held = _Held(number, None if nameless else path)
-    while more := read(_PART):
-        with _keeping(part, folder):
-            while more:
-                written = os.write(number, more)
-                more, total = more[written:], total + written
-        if each is not None:
-            each(total)
-    return replace(part, path=f"/proc/self/fd/{number}" if nameless else path, held=held)
-
-
-@dataclass
-class _Held:
-    """Keeps a file open, and lets it go when nothing needs it any more."""
-
-    number: int
-    path: str | None
-
-    def __del__(self) -> None:
-        os.close(self.number)
-        if self.path is not None:
-            os.unlink(self.path)
-
-
-@contextmanager
-def _keeping(part: Part, folder: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as cause:
-        remedy = "Make room there, or name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)."
-        problem = f"{part.name} cannot be kept in {folder} while it is read: {cause.strerror or cause}."
-        raise refused_path(folder, problem, remedy) from cause
+    return Listing(name, path, (Part(path, name, held=held),), shape, False)
 
 
 def _from_standard_input(n_bytes: int) -> bytes:
@@ -375,3 +310,67 @@ def _is_whole(text: str) -> bool:
         return str(int(text)) == text and abs(int(text)) < 2**63
     except ValueError:
         return False
+
+
+def piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
+    """Give how many rows of these columns may be held at once: fewer where they hold lists."""
+    types, kinds = pyarrow().types, [column.type for column in schema if columns is None or column.name in columns]
+    width = sum(int(kind.list_size) if types.is_fixed_size_list(kind) else 16 if types.is_nested(kind) else 1 for kind in kinds)
+    return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
+
+
+def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
+    """Refuse files whose columns are not those of the first; text may be laid out in any way, such as codes in one file only.
+
+    Raises
+    ------
+    InputError
+        Names the column, both files and, where it has one in both, its types.
+    """
+    first = files[0]
+    mine = {each.name: each.type for each in first.schema}
+    one = first.part.name
+    for other in files:
+        two, others = other.part.name, {each.name: each.type for each in other.schema}
+        for name in [*mine, *others]:
+            if name not in others:
+                problem = f"{two} has no column {name!r}, which {one} has."
+            elif name not in mine:
+                problem = f"{two} has a column {name!r}, which {one} has not."
+            elif not same_values(mine[name], others[name]):
+                problem = f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
+            else:
+                continue
+            raise InputError(problem, remedy=_remedy(shape), column=name, path=other.part.path, first=first.part.path)
+
+
+def _remedy(shape: Format) -> str:
+    remedy = "Give all files the same columns, or read those that belong together"
+    if shape.kind == "arrow":
+        return f"{remedy}."
+    reader = "read_csv" if shape.is_text else "read_parquet"
+    return f"{remedy}; or let DuckDB make one table of them, and scan its relation: FROM {reader}('...', union_by_name=true)."
+
+
+def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
+    """Give the columns that files lay out in different ways, and the type that all of them can have."""
+    arrow, names = pyarrow(), files[0].schema.names
+    found: dict[str, Any] = {}
+    for column in [each for each in files[0].schema if names.count(each.name) == 1]:
+        if len({file.schema.field(column.name).type for file in files}) > 1:
+            kind = plain_type(column.type)
+            found[column.name] = arrow.large_string() if "string" in str(kind) else arrow.large_binary() if "binary" in str(kind) else kind
+    return found
+
+
+def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
+    """Give a batch with some columns in these types, so that batches of all files are alike."""
+    if not kinds:
+        return batch
+    arrow = pyarrow()
+    columns = []
+    for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
+        plain = column.dictionary_decode() if name in kinds and hasattr(column, "dictionary") else column
+        columns.append(plain.cast(kinds[name]) if name in kinds else column)
+    fields = [field.with_type(column.type) for field, column in zip(batch.record.schema, columns, strict=True)]
+    return replace(batch, record=arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields, batch.record.schema.metadata)))

@@ -10,9 +10,9 @@ import importlib
 import os
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,10 +23,12 @@ from r2b._files.arrow import first_line, pyarrow
 from r2b._files.formats import Format, opened, refuse_growth, seen_instead
 from r2b._files.text import settled_encoding
 from r2b.engines.batch import Batch
-from r2b.engines.files.listing import Part, copied
+from r2b.engines.files.listing import Part
+from r2b.engines.source import NewColumns
+from r2b.engines.spool import copied
+from r2b.engines.tally import combined
 from r2b.errors import DamagedFileError, InputError
 
-CHUNK = 1 << 22
 _LONGEST = 1 << 26  # bytes of one record
 _HEAD = 1 << 20
 
@@ -103,7 +105,8 @@ def open_stored(part: Part, shape: Format, delimiter: str | None, na: Sequence[s
     if not shape.is_text and shape.compression:
         size = os.path.getsize(part.path)
         with reading(part), opened(part.path, shape.compression) as file:
-            part = copied(part, file.read, scratch, lambda total: refuse_growth(part.name, size, total))
+            path, held = copied(part.name, file.read, scratch, lambda total: refuse_growth(part.name, size, total))
+        part = replace(part, path=path, held=held)
     if shape.kind == "parquet":
         from r2b.engines.files.typed import ParquetStored
 
@@ -192,19 +195,21 @@ class TextStored(Stored):
     part : Part
     format : Format
     encoding : str
-    size : int
-        Bytes that are read at a time.
 
     Attributes
     ----------
+    size : int
+        Bytes that are read at a time.
     encoding : str
         That writes the text back, after the mark.
     mark : bytes
         Of the encoding, at the start of the file.
     """
 
-    def __init__(self, part: Part, format: Format, encoding: str, size: int) -> None:
-        self.part, self.format, self.size = part, format, size
+    size = 1 << 22
+
+    def __init__(self, part: Part, format: Format, encoding: str) -> None:
+        self.part, self.format = part, format
         with reading(part):
             self.n_bytes, _ = self.seen()
             with opened(part.path, format.compression) as file:
@@ -230,6 +235,10 @@ class TextStored(Stored):
         spelled : bool
             Whether text that means missing stays text.
         """
+
+    @abstractmethod
+    def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
+        """Give the records of a chunk with new columns at the end of each."""
 
     def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Give one job per chunk, which parses it."""
@@ -352,3 +361,27 @@ def n_lines(raw: bytes) -> int:
     3
     """
     return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
+
+
+def leaving_rows(made: Sequence[NewColumns]) -> list[int] | None:
+    """Give the rows of a chunk that leave, where they are repeated; rows of a batch are numbered from its own first."""
+    found: list[int] = []
+    first = 0
+    for each in made:
+        if each.rows is None:
+            return None
+        found += (each.rows + first).tolist()
+        first += int(each.rows[-1]) + 1  # every row leaves at least once
+    return found
+
+
+def column_texts(made: Sequence[NewColumns], texts_of: Callable[[Mapping[str, Any]], list[str]]) -> list[bytes]:
+    """Give the text of new columns, row by row; rows of a batch that are alike are written once and looked up."""
+    found: list[bytes] = []
+    for columns in (each.columns for each in made):
+        coded = [each if hasattr(each, "dictionary") else each.dictionary_encode(null_encoding="encode") for each in columns.values()]
+        codes = [(column.indices.to_numpy(zero_copy_only=False), column.dictionary) for column in coded]
+        first, place, _ = combined(codes, len(coded[0]))
+        texts = texts_of({name: column.take(pyarrow().array(first)) for name, column in columns.items()})
+        found += np.array([text.encode() for text in texts], dtype=object)[place].tolist()
+    return found

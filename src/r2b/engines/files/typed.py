@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, pyarrow_compute, sound, unpacked_bytes
 from r2b._files.formats import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import ReadJob, Stored, reading
+from r2b.engines.files.writing import Out, fitted
+from r2b.engines.source import Relabel
 
 _PIECE_BYTES = 1 << 26  # of texts that are read at once
 _SMALLER = "Write the file in smaller record batches, or raise the limit with --max-unpacked where the memory has room for it."
@@ -188,3 +191,112 @@ class ArrowStored(Stored):
         with reading(self.part), arrow.memory_map(self.part.path) as source:
             first = next((each for each in batch_messages(arrow, source) if each.type == "record batch"), None)
             return None if first is None else codec_of(first)
+
+
+_HELD_BYTES = 1 << 28  # of a row group that is put together; a larger one is split
+
+
+_GROUP_ROWS = 1 << 20  # of row groups where the input has none
+
+
+class ParquetOut(Out):
+    """A Parquet file that is being written.
+
+    Parameters
+    ----------
+    target, compression
+        As for :class:`Out`.
+    schema : pyarrow.Schema
+    file : Stored
+        What it is written after.
+    relabel : Relabel
+    """
+
+    def __init__(self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel) -> None:
+        super().__init__(target, compression)
+        self.schema = schema
+        self.like_input = isinstance(file, ParquetStored)
+        self._held: list[Any] = []
+        self._place = ""
+        with self.abandoned_on_error():
+            options = _like(file.metadata(), schema, relabel) if isinstance(file, ParquetStored) else {}
+            self._writer = parquet().ParquetWriter(self._file, schema, **options)
+
+    def take(self, piece: list[tuple[str, Any]]) -> None:
+        """Write some rows; those of one row group stay together."""
+        for place, record in piece:
+            held = sum(each.num_rows for each in self._held)
+            full = sum(each.nbytes for each in self._held) > _HELD_BYTES
+            if self._held and (full or (place != self._place if self.like_input else held >= _GROUP_ROWS)):
+                self._flush()
+            self._place = place
+            self._held.append(record)
+
+    def _flush(self) -> None:
+        if self._held:
+            table = pyarrow().Table.from_batches([fitted(record, self.schema) for record in self._held], self.schema)
+            self._held = []
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._flush()
+        super().close()
+
+
+class ArrowOut(Out):
+    """An Arrow file or stream that is being written.
+
+    Parameters
+    ----------
+    target, compression
+        As for :class:`Out`.
+    schema : pyarrow.Schema
+    file : Stored
+        What it is written after.
+    """
+
+    def __init__(self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel) -> None:
+        super().__init__(target, compression)
+        arrow = pyarrow()
+        like = file if isinstance(file, ArrowStored) else None
+        # Row groups of Parquet have dictionaries of their own, of which an Arrow file can hold only one.
+        self.schema = schema if like is not None else _decoded(schema)
+        make = arrow.ipc.new_stream if like is not None and like.streamed else arrow.ipc.new_file
+        with self.abandoned_on_error():
+            options = arrow.ipc.IpcWriteOptions(compression=None if like is None else like.codec, use_threads=False)
+            self._writer = make(self._file, self.schema, options=options)
+
+    def take(self, piece: list[tuple[str, Any]]) -> None:
+        """Write some rows."""
+        for _, record in piece:
+            self._writer.write_batch(fitted(record, self.schema))
+
+
+def _decoded(schema: Any) -> Any:
+    arrow = pyarrow()
+    plain = [field.with_type(field.type.value_type) if arrow.types.is_dictionary(field.type) else field for field in schema]
+    return arrow.schema(plain, schema.metadata)
+
+
+def _like(footer: Any, schema: Any, relabel: Relabel) -> dict[str, Any]:
+    """Read from a footer how a file was written."""
+    options: dict[str, Any] = {"store_schema": b"ARROW:schema" in (footer.metadata or {})}
+    if footer.num_row_groups == 0:
+        return options
+    group = footer.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    codecs = {column.path_in_schema: "NONE" if column.compression == "UNCOMPRESSED" else column.compression for column in columns}
+    known = [name for name in relabel.decode.roles.label if name in codecs]
+    label = codecs[known[0]] if known else next(iter(codecs.values()), "snappy")
+    options["compression"] = codecs | dict.fromkeys(relabel.names, label)
+    # Labels that follow from classes have few values; those that follow from probabilities have as many as rows.
+    few = [name for name in relabel.names if relabel.form != "soft" or not relabel.decode.roles.soft]
+    coded = [column.path_in_schema for column in columns if any("DICTIONARY" in each for each in column.encodings)]
+    options["use_dictionary"] = [*coded, *few]
+    options["write_statistics"] = any(column.is_stats_set for column in columns)
+    options["use_deprecated_int96_timestamps"] = any(column.physical_type == "INT96" for column in columns)
+    options["version"] = footer.format_version if footer.format_version in ("1.0", "2.4", "2.6") else "2.6"
+    if group.sorting_columns and relabel.form != "expand":
+        options["sorting_columns"] = group.sorting_columns
+    return options

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter, is_device, refuse_little_room, unwritable
-from r2b._files.formats import Format, format_for, format_named
-from r2b._files.text import lines_of
-from r2b.engines.batch import Batch, ahead, rows_at_once
+from r2b._files.formats import Format, LeftOpen, format_for, format_named, squeezed
+from r2b._files.text import dialect_of, lines_of
+from r2b.engines.batch import Batch
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD
-from r2b.engines.files.outputs import ArrowOut, Out, ParquetOut, TextOut, added_fields, added_members, fitted, header_of
 from r2b.engines.files.reading import ReadJob, Stored, TextStored
 from r2b.engines.source import Relabel, joined
 from r2b.errors import InputError, ParameterError
@@ -144,7 +146,6 @@ def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path:
         with open(path, "wb") as device:
             _write(source, relabel, shape, [device])
         return Path(path)
-    refuse_loss(source, relabel, shape)
     beside = writer.reserve(path, folder=many)
     try:
         refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
@@ -194,7 +195,7 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tup
     # Columns that are looked up: their text is best read as codes, and given back as text.
     roles = relabel.decode.roles
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
-    jobs = source.jobs(columns, coded=coded, most_rows=rows_at_once(relabel))
+    jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once)
     for number, n_rows, piece in ahead(lambda item: (item[0], item[1].n_rows, make(*item)), jobs, source.threads):
         if source.watch is not None:
             source.watch(n_rows)
@@ -226,11 +227,9 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int
         return made
 
     def as_lines(number: int, job: ReadJob) -> Piece:
-        file, made = source.files[number], [relabel(full(number, batch)) for batch in job.read()]
-        if isinstance(file, JsonStored):
-            return added_members(file, job.chunk, made)
-        assert isinstance(file, DelimitedStored)
-        return added_fields(file, job.chunk, made)
+        file = source.files[number]
+        assert isinstance(file, TextStored)
+        return file.extended(job.chunk, [relabel(full(number, batch)) for batch in job.read()])
 
     def as_text(number: int, job: ReadJob) -> Piece:
         records = [record for _, record in as_records(number, job)]
@@ -243,13 +242,13 @@ def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, ta
     file = source.files[number]
     if isinstance(target, Path):
         target.parent.mkdir(parents=True, exist_ok=True)
-    schema = new_schema(source, file, relabel)
-    if shape.kind == "parquet":
-        return ParquetOut(target, shape.compression, schema, file, relabel)
-    if shape.kind == "arrow":
-        return ArrowOut(target, shape.compression, schema, file)
-    own = isinstance(file, TextStored) and _by_line(source, shape)
-    out = TextOut(target, shape.compression, *((file.encoding, file.mark) if own and isinstance(file, TextStored) else ()))
+    if not shape.is_text:
+        from r2b.engines.files.typed import ArrowOut, ParquetOut
+
+        kind = ParquetOut if shape.kind == "parquet" else ArrowOut
+        return kind(target, shape.compression, new_schema(source, file, relabel), file, relabel)
+    own = (file.encoding, file.mark) if isinstance(file, TextStored) and _by_line(source, shape) else ()
+    out = TextOut(target, shape.compression, *own)
     with out.abandoned_on_error():
         out.take(header_of(file, relabel.names, shape))
     return out
@@ -267,3 +266,105 @@ def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
             label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
         kinds = [label, arrow.float64(), arrow.int64()]
     return arrow.schema([*file.schema, *map(arrow.field, relabel.names, kinds)], file.schema.metadata)
+
+
+_BUFFER = 1 << 20
+
+
+class Out:
+    """A file that is being written.
+
+    Parameters
+    ----------
+    target : Path or binary file
+        A new file, or a stream that stays open.
+    compression : str
+    """
+
+    def __init__(self, target: Path | BinaryIO, compression: str) -> None:
+        self._owned = isinstance(target, Path)
+        self._raw: Any = open(target, "xb", buffering=_BUFFER) if isinstance(target, Path) else LeftOpen(target)  # noqa: SIM115
+        self._file = squeezed(self._raw, compression)
+        self._writer: Any = None
+
+    def take(self, piece: Any) -> None:
+        """Write some rows: bytes of text, or record batches with their places."""
+        self._file.write(piece)
+
+    def close(self) -> None:
+        """End the file, and bring it to the disk."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._file is not self._raw:
+            self._file.close()
+        self._raw.flush()
+        if self._owned:
+            os.fsync(self._raw.fileno())
+        self._raw.close()
+
+    def abandon(self) -> None:
+        """Let go of the file as it is."""
+        for each in (self._writer, self._file, self._raw):
+            with suppress(Exception):  # the disk may be full; what is there is thrown away
+                each.close()
+
+    @contextmanager
+    def abandoned_on_error(self) -> Iterator[None]:
+        """Let go of the file where anything goes wrong."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
+
+
+class TextOut(Out):
+    """A text file that is being written, from UTF-8 to its own encoding.
+
+    Parameters
+    ----------
+    target, compression
+        As for :class:`Out`.
+    encoding : str
+    mark : bytes
+        That the file begins with.
+    """
+
+    def __init__(self, target: Path | BinaryIO, compression: str, encoding: str = "utf-8", mark: bytes = b"") -> None:
+        super().__init__(target, compression)
+        self._encoder = None if encoding == "utf-8" else codecs.getincrementalencoder(encoding)()
+        self.encoding = encoding
+        self._file.write(mark)
+
+    def take(self, piece: bytes) -> None:
+        """Write some lines."""
+        try:
+            self._file.write(piece if self._encoder is None else self._encoder.encode(piece.decode()))
+        except UnicodeEncodeError as cause:
+            raise InputError(
+                f"The character {cause.object[cause.start]!r} cannot be written in the encoding {self.encoding}.",
+                remedy="Write Parquet or Arrow, or convert the file to UTF-8 first.",
+                encoding=self.encoding,
+            ) from cause
+
+
+def header_of(file: Stored, new: Sequence[str], shape: Format) -> bytes:
+    """Give the first line: as it stands where the file is of the same kind, with the new names after it; JSON Lines have none."""
+    if shape.kind == "jsonl":
+        return b""
+    if isinstance(file, DelimitedStored) and file.format.kind == shape.kind:
+        dialect, raw = file.dialect, file.header.raw
+        body = raw.rstrip("\r\n")
+        return f"{body}{dialect.delimiter}{dialect.joined([list(new)])[0]}{raw[len(body) :] or dialect.newline}".encode()
+    return (dialect_of(shape).joined([[*file.schema.names, *new]])[0] + "\n").encode()
+
+
+def fitted(record: Any, schema: Any) -> Any:
+    """Give a record the types of the file."""
+    if record.schema.equals(schema):
+        return record
+    arrow = pyarrow()
+    columns = [
+        column if column.type == field.type else column.cast(field.type) for column, field in zip(record.columns, schema, strict=True)
+    ]
+    return arrow.RecordBatch.from_arrays(columns, schema=schema)
