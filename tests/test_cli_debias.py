@@ -14,7 +14,7 @@ from cli_calls import Shell, csv_of, people, read_columns
 
 import r2b
 from r2b._files import Format, table_of
-from r2b._files.formats import compress
+from r2b._files.text import compress
 
 ASK = ("--label", "job", "--sensitive", "sex")
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz", "jsonl.bz2", "tsv.xz", "csv.zst"]

@@ -19,7 +19,8 @@ from given_columns import column, encoded, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2b._files.formats import Format, compress, decompress, format_of
+from r2b._files.formats import Format, format_of
+from r2b._files.text import compress, decompress
 from r2b.engines.files import FileSource
 from r2b.engines.files.reading import TextStored
 from r2b.errors import EmptyError, FileTooLargeError, InputError, MixedTypeError, ParameterError, R2BError

@@ -124,7 +124,7 @@ def test_compressed_text_is_the_same_each_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["bz2", "xz", "zst"])
 def test_other_compressions_are_read_and_written(suffix: str, tmp_path: Path) -> None:
-    from r2b._files.formats import compress, decompress
+    from r2b._files.text import compress, decompress
 
     raw = file_tables.csv_bytes(PEOPLE)
     (tmp_path / f"p.csv.{suffix}").write_bytes(compress(raw, suffix))

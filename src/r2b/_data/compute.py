@@ -120,13 +120,13 @@ def format_bytes(size: int) -> str:
 
     Examples
     --------
-    >>> format_bytes(16_000_000_000), format_bytes(2_500)
-    ('16.0 GB', '2.5 kB')
+    >>> format_bytes(16_000_000_000), format_bytes(2_500), format_bytes(12)
+    ('16.0 GB', '2.5 kB', '12 bytes')
     """
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
-    return f"{size / 1e3:.1f} kB"
+    return f"{size} bytes"
 
 
 Result = TypeVar("Result")

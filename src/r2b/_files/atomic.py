@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from types import TracebackType
 
+from r2b._data.compute import format_bytes
 from r2b._files.formats import format_of
 from r2b.errors import ParameterError
 
@@ -189,15 +190,8 @@ def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "w
     """
     free = shutil.disk_usage(folder).free
     if free < n_bytes:
-        problem = f"The disk of {folder} has {_size(free)} free, and {what} need about {_size(n_bytes)}."
+        problem = f"The disk of {folder} has {format_bytes(free)} free, and {what} need about {format_bytes(n_bytes)}."
         raise refused_path(folder, problem, f"Make room there, or {elsewhere}.", free=free, needed=n_bytes)
-
-
-def _size(n_bytes: int) -> str:
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.1f} {unit}"
-    return f"{n_bytes} bytes"
 
 
 def _refuse_within(target: Path, keep: tuple[str, ...]) -> None:

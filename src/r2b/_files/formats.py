@@ -1,21 +1,27 @@
-"""How a file is stored: its format, from its name, the user or its first bytes; how it is compressed, and how large it may become.
+"""How a file is stored: its format, from its name, the user or its first bytes; compression, encoding, and values as fields of text.
 
-A file of a few hundred kilobytes can hold gigabytes of one value. What is compressed here depends on the bytes alone, so that the same
-table makes the same file.
+What is compressed here depends on the bytes alone, so that the same table makes the same file.
 """
 
 from __future__ import annotations
 
+import codecs
+import csv
 import importlib
 import io
-from collections.abc import Iterator
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any, BinaryIO, Literal
 
 from r2b._files.arrow import pyarrow
-from r2b.errors import DamagedFileError, FileTooLargeError, ParameterError
+from r2b.errors import InputError, ParameterError
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 COMPRESSIONS = ("gz", "bz2", "xz", "zst")
@@ -208,59 +214,6 @@ def most_unpacked() -> int:
     return _most.get()
 
 
-_STREAM = "Read it part by part with --stream, or raise the limit with --max-unpacked where the memory has room for it."
-
-
-def refuse_growth(name: str, packed: int, size: int, remedy: str = _STREAM) -> None:
-    """Refuse a file that becomes larger than the limit.
-
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    packed : int
-        Its bytes.
-    size : int
-        Bytes that it grows to, as far as they were counted.
-    remedy : str
-        What to do about it.
-
-    Raises
-    ------
-    FileTooLargeError
-        Names both sizes and the limit.
-
-    Examples
-    --------
-    >>> with unpacked_within(10_000_000):
-    ...     refuse_growth("people.csv.zst", 2_000_000, 8_000_000)
-    """
-    most = most_unpacked()
-    if size > most:
-        raise FileTooLargeError(
-            f"{name} has {megabytes(packed)} and grows to {megabytes(size)} or more when it is unpacked; the limit is {megabytes(most)}.",
-            remedy=remedy,
-            path=name,
-            packed=packed,
-            size=size,
-            limit=most,
-        )
-
-
-def megabytes(size: int) -> str:
-    """Write a size.
-
-    Examples
-    --------
-    >>> megabytes(200_000_000), megabytes(1500)
-    ('200 MB', '0.0015 MB')
-    """
-    return f"{size / 1e6:.3g} MB" if size < 1e9 else f"{size / 1e6:,.0f} MB"
-
-
-_PART = 1 << 24  # bytes that are unpacked at a time
-
-
 def opened(file: str | BinaryIO, compression: str) -> BinaryIO:
     """Open a file for reading, unpacked on the way."""
     stream: Any
@@ -310,47 +263,123 @@ class LeftOpen(io.RawIOBase):
 _MODULES = {"gz": "gzip", "bz2": "bz2", "xz": "lzma"}
 
 
-def decompress(content: bytes, compression: str, name: str) -> bytes:
-    """Unpack bytes, within the limit.
+_WIDE = ("utf-16", "utf-32")
+
+
+def plain_values(values: Any) -> list[Any]:
+    """Give a column of any library as a list of Python's own values."""
+    if hasattr(values, "dictionary_decode"):  # Arrow makes a scalar of every code otherwise
+        values = values.dictionary_decode()
+    for way in ("to_pylist", "tolist", "to_list"):
+        if hasattr(values, way):
+            return list(getattr(values, way)())
+    return list(values)
+
+
+def as_text(values: Any, name: str) -> list[str]:
+    """Give a column as text; a missing value is an empty field, a number all its digits.
 
     Raises
     ------
-    DamagedFileError
-        The bytes are not compressed that way, or are cut short.
-    FileTooLargeError
-        They grow beyond the limit.
-    """
-    parts, total = [], 0
-    try:
-        with opened(io.BytesIO(content), compression) as stream:
-            # Part by part: what grows beyond the limit is never held.
-            while part := stream.read(min(_PART, most_unpacked() + 1 - total)):
-                parts.append(part)
-                total += len(part)
-                refuse_growth(name, len(content), total)
-    except (FileTooLargeError, MemoryError):
-        raise
-    except Exception as cause:  # each library has errors of its own for the same fault
-        raise DamagedFileError(
-            f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}.",
-            remedy="Check that the file is whole, and say what it is with --format, such as csv or csv.gz.",
-            path=name,
-            compression=compression,
-        ) from cause
-    return b"".join(parts)
-
-
-def compress(content: bytes, compression: str) -> bytes:
-    """Compress bytes.
+    InputError
+        A value that a field cannot hold, such as a list.
 
     Examples
     --------
-    >>> decompress(compress(b"a,b", "xz"), "xz", "x")
-    b'a,b'
+    >>> as_text(["a", None, 0.1, True], "x")
+    ['a', '', '0.1', 'true']
     """
-    sink = io.BytesIO()
-    stream = squeezed(sink, compression)
-    stream.write(content)
-    if compression:
-        stream.close()
-    return sink.getvalue()
+    plain = plain_values(values)
+    if all(type(value) is str for value in plain):
+        return plain
+    if all(type(value) is float for value in plain):
+        return [repr(value) if value == value else "" for value in plain]
+    return [field_text(value, name, row) for row, value in enumerate(plain)]
+
+
+def field_text(value: Any, name: str, row: int) -> str:
+    """Give a value as a field of text."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Decimal, timedelta)):
+        return str(value)
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    raise InputError(
+        f"In the column {name!r}, row {row} holds {type(value).__name__}, which a field of CSV cannot hold.",
+        remedy="Write Parquet, Arrow or JSON Lines, or leave the column out.",
+        column=name,
+        row=row,
+    )
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a delimited file is written.
+
+    Attributes
+    ----------
+    delimiter : str
+    newline : str
+        Of the header's line.
+    quote_all : bool
+        Every name in the header is in quotes; new fields then are as well.
+    """
+
+    delimiter: str
+    newline: str = "\n"
+    quote_all: bool = False
+
+    def joined(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """Give each row as the text of one record, without the end of the line."""
+        out: list[str] = []
+        quoting: Literal[0, 1] = csv.QUOTE_ALL if self.quote_all else csv.QUOTE_MINIMAL
+        # The writer quotes a line end inside a field only where it ends lines with such a character itself.
+        sink: Any = SimpleNamespace(write=out.append)  # keeps each write apart
+        csv.writer(sink, delimiter=self.delimiter, lineterminator="\r\n", quoting=quoting).writerows(rows)
+        return [text[:-2] for text in out]
+
+    def records(self, columns: Mapping[str, Any]) -> list[str]:
+        """Give the rows of columns as the text of records."""
+        return self.joined(list(zip(*(as_text(values, name) for name, values in columns.items()), strict=True)))
+
+
+def dialect_of(format: Format) -> Dialect:
+    """Give how files of CSV and TSV are written where nothing says otherwise."""
+    return Dialect("\t" if format.kind == "tsv" else ",")
+
+
+def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
+    r"""Give the encoding of text after its mark, and the mark.
+
+    Raises
+    ------
+    ParameterError
+        There is no such encoding.
+
+    Examples
+    --------
+    >>> settled_encoding("utf_16", "a".encode("utf-16-be")), settled_encoding("UTF-16", b"\xfe\xff\0a")[0]
+    (('utf-16-le', b''), 'utf-16-be')
+    """
+    try:
+        "a".encode(name)
+        codec = codecs.lookup(name).name
+    except (LookupError, UnicodeError):
+        raise ParameterError(
+            f"There is no encoding {name!r}.", remedy="Pass one such as utf-8, latin-1 or cp1252.", encoding=name
+        ) from None
+    if codec in ("utf-8", "utf-8-sig"):
+        return "utf-8", codecs.BOM_UTF8 if head.startswith(codecs.BOM_UTF8) else b""
+    wide = next((each for each in _WIDE if codec.startswith(each)), None)
+    if wide is None:
+        return codec, b""
+    marks = {f"{wide}-{end}": "\ufeff".encode(f"{wide}-{end}") for end in ("le", "be")}
+    found = [each for each, mark in marks.items() if head.startswith(mark) and codec in (wide, each)]
+    if found:
+        return found[0], marks[found[0]]
+    return (f"{wide}-{sys.byteorder[0]}e" if codec == wide else codec), b""

@@ -17,7 +17,7 @@ from r2b._data import Groups
 from r2b._data.compute import ahead
 from r2b._data.groups import Layout
 from r2b._data.probabilities import TOLERANCE
-from r2b._files.text import as_text
+from r2b._files.formats import as_text
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import realised

@@ -20,7 +20,7 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.compute import ahead
 from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
-from r2b._files.text import as_text
+from r2b._files.formats import as_text
 from r2b._labels import FairLabels
 from r2b._labels.account import content_of
 from r2b._labels.labels import Form

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from r2b._audit import Audit
 from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
-from r2b._files.formats import megabytes
+from r2b._files.text import megabytes
 from r2b._labels import FairLabels
 from r2b.app.choice import PageChoice
 from r2b.app.downloads import leaving

@@ -14,7 +14,8 @@ import sys
 from typing import Any
 
 from r2b._files.arrow import pyarrow, unfolded_bytes
-from r2b._files.formats import Format, decompress, refuse_growth, unpacked_within
+from r2b._files.formats import Format, unpacked_within
+from r2b._files.text import decompress, refuse_growth
 from r2b.engines.files import FileSource
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from r2b._files import Format, format_of, table_of
-from r2b._files.formats import decompress, megabytes, unpacked_within
+from r2b._files.formats import unpacked_within
+from r2b._files.text import decompress, megabytes
 from r2b.app.parsing import parsed
 from r2b.datasets import load_adult
 from r2b.engines.files import FileSource

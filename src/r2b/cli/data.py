@@ -7,7 +7,8 @@ import sys
 import click
 
 from r2b._files import AtomicWriter, did_you_mean, table_of
-from r2b._files.formats import compress, format_for
+from r2b._files.formats import format_for
+from r2b._files.text import compress
 from r2b.cli import completing, options
 from r2b.cli.options import Commands
 from r2b.cli.printing import print_json

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from r2b._files import AtomicWriter, table_of
-from r2b._files.formats import compress, format_for
+from r2b._files.formats import format_for
+from r2b._files.text import compress
 from r2b.cli import completing, options
 from r2b.cli.options import asked_of, columns_of, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text

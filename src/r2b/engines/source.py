@@ -20,7 +20,7 @@ from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
-from r2b._files.text import as_text
+from r2b._files.formats import as_text
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Found, Search, picked
 from r2b._labels.forms.turns import round_rows

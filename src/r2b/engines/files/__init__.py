@@ -12,8 +12,7 @@ from typing import Any, BinaryIO
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
-from r2b._files.formats import refuse_growth
-from r2b._files.text import did_you_mean, listed_names
+from r2b._files.text import did_you_mean, listed_names, refuse_growth
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ROWS, Batch, numbers_of
 from r2b.engines.files.listing import Listing, evened, key_values, list_files, local_path, piece_rows, refuse_other_columns, uneven_columns

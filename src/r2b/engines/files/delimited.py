@@ -14,8 +14,7 @@ import numpy as np
 
 from r2b._data.arrays import Whole
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import Format
-from r2b._files.text import Dialect
+from r2b._files.formats import Dialect, Format
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import Chunk, TextStored, column_texts, leaving_rows, n_lines

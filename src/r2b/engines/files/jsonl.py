@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import Format
-from r2b._files.text import as_text, members, parse_object
+from r2b._files.formats import Format, as_text
+from r2b._files.text import members, parse_object
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import Chunk, TextStored, column_texts, leaving_rows

@@ -20,8 +20,8 @@ import numpy as np
 
 from r2b._data.arrays import Whole
 from r2b._files.arrow import first_line, pyarrow
-from r2b._files.formats import Format, opened, refuse_growth, seen_instead
-from r2b._files.text import settled_encoding
+from r2b._files.formats import Format, opened, seen_instead, settled_encoding
+from r2b._files.text import refuse_growth
 from r2b.engines.batch import Batch
 from r2b.engines.files.listing import Part
 from r2b.engines.source import NewColumns

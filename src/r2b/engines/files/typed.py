@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, pyarrow_compute, sound, unpacked_bytes
-from r2b._files.formats import refuse_growth
+from r2b._files.text import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import ReadJob, Stored, reading

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter, is_device, refuse_little_room, unwritable
-from r2b._files.formats import Format, LeftOpen, format_for, format_named, squeezed
-from r2b._files.text import dialect_of, lines_of
+from r2b._files.formats import Format, LeftOpen, dialect_of, format_for, format_named, squeezed
+from r2b._files.text import lines_of
 from r2b.engines.batch import Batch
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
