@@ -14,7 +14,7 @@ from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.oracle import MemoryOracle
 from r2b.engines.torch import debias
-from r2b.engines.torch.oracle import DeviceOracle, KernelChoice, LabelBatches
+from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, LabelBatches
 from r2b.engines.torch.rows import DeviceRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,7 +30,7 @@ def soft_rows(n_rows: int, n_classes: int, n_groups: int, *, dtype: str = "float
 
 
 def two_oracles(
-    y: Array, groups: Array, weight: Array | None = None, *, kernel: KernelChoice = "auto", device: str = "cpu"
+    y: Array, groups: Array, weight: Array | None = None, *, kernel: DeviceKernel = "auto", device: str = "cpu"
 ) -> tuple[MemoryOracle, DeviceOracle]:
     """Give the same rows to the oracle of the host and to that of a device."""
     rows = merge(read(y, sensitive_features=groups, sample_weight=weight), "never")

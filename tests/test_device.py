@@ -17,8 +17,11 @@ from r2b._solve.solvers import Status  # noqa: E402
 from r2b._solve.solvers.newton import level_step  # noqa: E402
 from r2b.engines.torch import plain  # noqa: E402
 from r2b.engines.torch.labels import TensorRows  # noqa: E402
-from r2b.engines.torch.newton import device_level_step  # noqa: E402
-from r2b.engines.torch.oracle import DeviceOracle, LabelBatches  # noqa: E402
+from r2b.engines.torch.oracle import (  # noqa: E402
+    DeviceOracle,
+    LabelBatches,
+    device_level_step,
+)
 from r2b.engines.torch.rows import DeviceRows, add_by_cell  # noqa: E402
 from r2b.errors import NotSolvedWarning  # noqa: E402
 

@@ -10,7 +10,7 @@ from r2b.errors import require
 
 require("torch", "Labels on a device need PyTorch", extra="torch", otherwise=", or pass the labels as an array of NumPy to r2b.debias")
 
-from r2b.engines.torch.front import debias
+from r2b.engines.torch.labels import debias
 from r2b.engines.torch.oracle import DeviceOracle
 
 __all__ = ["DeviceOracle", "debias"]

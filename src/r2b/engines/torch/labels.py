@@ -1,25 +1,34 @@
-"""Rows on a device and their labels, which leave as arrays of the device."""
+"""Labels on a device: debiasing with the arguments of :func:`r2b.debias`, and rows whose labels leave as arrays of the device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from numbers import Integral
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 
+from r2b._constraints.families import Request
+from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._constraints.families.request import is_a, one_of
 from r2b._data import Dataset, Groups, Schema
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
-from r2b._data.dataset import Labels, read_known_labels
+from r2b._data.dataset import Labels, read_known_labels, read_labels
 from r2b._data.groups import read_known_groups
+from r2b._data.merge import Extent
+from r2b._labels import FairLabels
+from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.forms.keyed import BITS, FIRST, GOLDEN, SECOND, seed_word
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, floating
-from r2b.engines.torch.oracle import KernelChoice, choose_kernel, line_of
-from r2b.engines.torch.reading import array_of, host_array, library_of, prepared, read_weight, refuse_form, refuse_rows, tensor_of
-from r2b.engines.torch.rows import DeviceRows
+from r2b._labels.task import MemoryTask, Task
+from r2b.engines.torch import reading
+from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, DeviceTask, LabelBatches, batch_rows_for, choose_kernel, line_of
+from r2b.engines.torch.rows import DeviceRows, add_by_cell
+from r2b.errors import ParameterError
 
 Tensor = torch.Tensor
 
@@ -64,7 +73,7 @@ class TensorRows(LabelRows):
     groups: Groups
     library: str
     schema: Schema
-    kernel: KernelChoice = "auto"
+    kernel: DeviceKernel = "auto"
     reads: int = 0
 
     @property
@@ -108,7 +117,7 @@ class TensorRows(LabelRows):
         return (self._given(block) for _, block in self._blocks(rule, _floating(dtype), block_rows))
 
     def _given(self, tensor: Tensor) -> Any:
-        return array_of(tensor, self.library)
+        return reading.array_of(tensor, self.library)
 
     def _blocks(self, rule: Rule, dtype: torch.dtype = torch.float64, block_rows: int | None = None) -> Iterator[tuple[int, Tensor]]:
         """Give the number of the first row of a block, and its labels."""
@@ -131,7 +140,7 @@ class TensorRows(LabelRows):
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
         """Draw one class per row on the device; by keys on the host. The draws are the same."""
         if key is not None:
-            return self._brought(self._host.sample(rule, seed, host_array(key)))
+            return self._brought(self._host.sample(rule, seed, reading.host_array(key)))
         codes = []
         for first, block in self._blocks(rule):
             edges = torch.cumsum(block, dim=1)
@@ -142,7 +151,7 @@ class TensorRows(LabelRows):
 
     def round(self, rule: Rule, seed: int, key: Any) -> Any:
         """Pick one class per row: computed on the host, given on the device."""
-        return self._brought(self._host.round(rule, seed, host_array(key)))
+        return self._brought(self._host.round(rule, seed, reading.host_array(key)))
 
     def _brought(self, labels: Any) -> Any:
         return self._given(torch.tensor(np.asarray(labels)).to(self.rows.device))
@@ -152,7 +161,7 @@ class TensorRows(LabelRows):
 
     def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Any]:
         """Repeat each row for its classes on the device, with weights."""
-        features = None if X is None else tensor_of(X, what="X", device=self.rows.device)
+        features = None if X is None else reading.tensor_of(X, what="X", device=self.rows.device)
         if features is not None:
             refuse_lengths("X", len(features), "y", len(self.rows))
         refuse_other_index(("sensitive_features", self.groups.index), ("X", row_labels(X)))
@@ -166,10 +175,10 @@ class TensorRows(LabelRows):
 
     def read(self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> LabelRows:
         """Read new rows: probabilities on the device for arrays of a device, cells and classes on the host."""
-        if not library_of(y):
+        if not reading.library_of(y):
             return super().read(rule, y, sensitive, control, weight, normalize)
-        labels, schema = tensor_of(y, what="y"), rule.schema
-        refuse_form(labels)
+        labels, schema = reading.tensor_of(y, what="y"), rule.schema
+        reading.refuse_form(labels)
         # A row of the same form answers for a matrix, whose rows are read on the device.
         seen = read_known_labels(
             np.eye(1, labels.shape[1]) if labels.ndim == 2 else labels.cpu().numpy(),
@@ -177,19 +186,21 @@ class TensorRows(LabelRows):
             soft=schema.is_soft,
             normalize=False,
         )
-        groups = read_known_groups(host_array(sensitive), host_array(control), fitted=schema, known_crossings=rule.table is not None)
+        groups = read_known_groups(
+            reading.host_array(sensitive), reading.host_array(control), fitted=schema, known_crossings=rule.table is not None
+        )
         refuse_lengths("y", len(labels), "sensitive_features", groups.n_rows)
         refuse_other_index(("sensitive_features", groups.index), ("sample_weight", row_labels(weight)))
         cells = torch.from_numpy(groups.codes.astype(np.int64)).to(labels.device)
-        own = None if weight is None else read_weight(weight, len(labels), labels.device)
+        own = None if weight is None else reading.read_weight(weight, len(labels), labels.device)
         rows = DeviceRows(cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own)
         if labels.ndim == 2:
-            labels = prepared(labels, normalize=normalize)
+            labels = reading.prepared(labels, normalize=normalize)
             _, worst = choose_kernel(self.kernel, labels.device, labels.shape[1]).label_sums(labels, rows)
-            refuse_rows(labels, *worst.tolist())
+            reading.refuse_rows(labels, *worst.tolist())
         else:
             labels = torch.from_numpy(seen.array.astype(np.int64)).to(labels.device)
-        return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), library_of(y), schema, self.kernel)
+        return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), reading.library_of(y), schema, self.kernel)
 
 
 def _floating(dtype: Any) -> torch.dtype:
@@ -230,3 +241,113 @@ def _shifted(words: Tensor, bits: int) -> Tensor:
 
 def _signed(word: np.uint64) -> int:
     return int(word.astype(np.int64))
+
+
+_WITHOUT = ("merge_rows", "threads")  # the device walks rows in its own way
+
+
+@takes_options(without=_WITHOUT)
+def debias(  # type: ignore[misc] # another choice of kernels
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    kernel: DeviceKernel = "auto",
+    device: Any = None,
+    batch_rows: int | None = None,
+    **options: Unpack[Options],
+) -> FairLabels:
+    """Find the closest labels in parity, for labels on a device.
+
+    Parameters
+    ----------
+    y : array of shape (N, L) or (N,)
+        Probabilities in float32 or float64, or classes as whole numbers: a tensor of torch, or an array of CuPy or JAX.
+    sensitive_features : array of shape (N,) or (N, n_attributes), or mapping
+        Whole numbers or booleans on the same device, several attributes by name; or anything of the host that :func:`r2b.debias` reads.
+    control_features : array or mapping, optional
+        Likewise.
+    sample_weight : array of shape (N,), optional
+    kernel : {"auto", "triton", "torch"}
+        Who walks the rows. The answer is the same.
+    device : torch.device or str, optional
+        For probabilities on the host: the device that computes. Labels are brought to it in batches, on every walk over them, so that they
+        may be larger than its memory.
+    batch_rows : int, optional
+        Rows of a batch; by default two batches take half of the memory that is free.
+    **options : Options
+        As for :func:`r2b.debias`.
+
+    Returns
+    -------
+    FairLabels
+        As :func:`r2b.debias` gives, with labels as arrays of the library and device that they came from.
+
+    Raises
+    ------
+    InputError
+        The data cannot be used as they are: the message names column, row and value.
+    ParameterError
+        An argument lies outside its range, or is not to be had on a device.
+
+    Examples
+    --------
+    >>> y = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.5, 0.5], [0.2, 0.8]])
+    >>> fair = debias(y, sensitive_features=torch.tensor([0, 0, 1, 1]), epsilon=0.1)
+    >>> fair.status.value, round(fair.certificate.parity, 6)
+    ('solved', 0.1)
+    """
+    request, settings = request_and_settings(options, without=_WITHOUT)
+    costs, normalize = options.get("costs"), options.get("normalize", False)
+    one_of("kernel", kernel, ("auto", "triton", "torch"))
+    if batch_rows is not None and not (is_a(Integral, batch_rows) and batch_rows >= 1):
+        raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
+    labels = reading.tensor_of(y, what="y")
+    reading.refuse_form(labels)
+    place = reading.device_of(labels.device if device is None else device)
+    if labels.device.type != "cpu" and labels.device != place:
+        raise ParameterError(f"The labels are on {labels.device}, but device is {place}.", remedy="Leave device out.", device=str(place))
+    if labels.ndim == 2 and costs is not None:
+        raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=reading.TO_HOST)
+    with reading.memory_explained(place):
+        cells, groups = reading.read_cells(sensitive_features, control_features, place, request.missing)
+        refuse_lengths("y", len(labels), "sensitive_features", len(cells))
+        refuse_other_index(("y", row_labels(y)), ("sensitive_features", groups.index), ("sample_weight", row_labels(sample_weight)))
+        weight = None if sample_weight is None else reading.read_weight(sample_weight, len(labels), place)
+        rows = DeviceRows(cells, groups.n_groups, groups.counts, weight)
+        task: Task
+        if labels.ndim == 2:
+            labels = reading.prepared(labels, normalize=normalize)
+            task = _soft_task(labels, rows, groups, request, settings, kernel, batch_rows)
+        else:
+            labels, table = _counted(labels.to(place), rows, groups)
+            task = MemoryTask.of(table, request, settings, costs)
+        warn_of_doubts(task)
+        fair = task.solve()
+        reads = task.oracle.reads if isinstance(task.oracle, DeviceOracle) else 0
+        return replace(fair, rows=TensorRows(labels, rows, groups, reading.library_of(y) or "torch", fair.schema, kernel, reads))
+
+
+def _soft_task(
+    y: Tensor, rows: DeviceRows, groups: Groups, request: Request, settings: Settings, kernel: DeviceKernel, batch_rows: int | None
+) -> Task:
+    if batch_rows is None and y.device != rows.device:
+        batch_rows = batch_rows_for(y, rows.device)
+    classes = read_labels(np.eye(1, y.shape[1]), normalize=False, fewest_classes=2).vocabulary
+    oracle = DeviceOracle(LabelBatches(y, rows, batch_rows), rows.mass, kernel)
+    _, least, off = oracle.label_sums
+    reading.refuse_rows(y, least, off)
+    schema = Schema(*groups.parts, classes=classes, is_soft=True)
+    extent = Extent(len(rows), int(y.shape[1]), reading.dtype_of(y), rows.mass)
+    return DeviceTask.elsewhere(schema, groups, extent, oracle, request, settings)
+
+
+def _counted(y: Tensor, rows: DeviceRows, groups: Groups) -> tuple[Tensor, Dataset]:
+    """Give the codes of classes, and the table of counts, which is solved on the host; labels are looked up on the device."""
+    codes, values, _ = reading.compact(y)
+    classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary
+    joint, pairs, counts = reading.compact(rows.cells.long() * len(values) + codes)
+    total = None if rows.weight is None else add_by_cell(rows.weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
+    counted = replace(groups, codes=pairs // len(values), repeats=counts)
+    return codes, Dataset(Labels(classes, codes=pairs % len(values)), counted, total)

@@ -1,29 +1,39 @@
 # mypy: disable-error-code="no-untyped-call"
-"""Answers for rows on a device: the ``Oracle`` of tensors. Only tables of the size of the prices leave the device.
+"""Answers for rows on a device: the ``Oracle`` of tensors, and Newton on it. Only tables of the size of the prices leave the device.
 
-Labels that are larger than the device stay in the host's memory; a batch is copied while the one before is computed.
+Labels that are larger than the device stay in the host's memory; a batch is copied while the one before is computed. Samples and curvature
+stay on the device; prices and means, which are small, are on the host.
+
+Classes that no group holds and no price touches take no part in a step. Those that do are few where epsilon is not: differences of means
+add up to 2 at most, so fewer than 2 / epsilon classes can be held apart between two groups. A small system is solved on the host, where
+NumPy is faster than the launch of so many small kernels; a large one on the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import parts_of
-from r2b._solve.oracle.reference import Evaluation, Inspection, Samples
+from r2b._labels.task import Task
+from r2b._solve.certificate import Problem
+from r2b._solve.oracle.reference import AnyOracle, Evaluation, Inspection, Samples
+from r2b._solve.solvers import Limits, Outcome, solve
+from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
 from r2b.errors import MissingExtraError
 
 Tensor = torch.Tensor
-KernelChoice = Literal["auto", "triton", "torch"]
+DeviceKernel = Literal["auto", "triton", "torch"]
 
 _THIN_FROM = 1 << 21  # entries from which a solve starts on a sample
 _THIN = 16  # one row in 16, to find prices and to estimate the curvature
@@ -32,7 +42,7 @@ _FEWEST_SAMPLED = 1 << 12  # rows, however many classes
 _SUPPORT_ENTRIES = 1 << 26  # of supports that are written down at once
 
 
-def choose_kernel(choice: KernelChoice, device: torch.device, n_classes: int) -> ModuleType:
+def choose_kernel(choice: DeviceKernel, device: torch.device, n_classes: int) -> ModuleType:
     """Pick the kernel: Triton's on a CUDA device where it is installed, else plain torch.
 
     Raises
@@ -150,10 +160,10 @@ class DeviceOracle:
            [0.2, 0.8]])
     """
 
-    def __init__(self, source: LabelBatches, cell_weight: Floats, kernel: KernelChoice = "auto") -> None:
+    def __init__(self, source: LabelBatches, cell_weight: Floats, kernel: DeviceKernel = "auto") -> None:
         self.source, self.cell_weight = source, cell_weight
         self.share = cell_weight / cell_weight.sum()
-        self.kernel: KernelChoice = kernel
+        self.kernel: DeviceKernel = kernel
         self.kernels = choose_kernel(kernel, source.rows.device, source.n_classes)
         self.reads = 0  # walks over all labels, for those who count them
 
@@ -241,3 +251,91 @@ def _add_pairs(kernels: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor, t
         for first, last in pairwise(edges):
             here = supports[int(lanes.starts[first]) - begin : int(lanes.stops[last - 1]) - begin]
             total[int(lanes.cells[first])] += here.T @ here
+
+
+_ON_HOST = 192  # classes up to which the host solves
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceNewton(Newton):
+    """Newton with the curvature left on the device."""
+
+    near: ClassVar[float] = 1e-5  # closer than in memory: here one more step on the sample is cheaper than one more pass
+
+    def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
+        if not self.parity.by_levels:
+            return super()._curvature(oracle, prices, entries)
+        assert isinstance(oracle, DeviceOracle)
+        blocks: Any = oracle.curvature(prices, self.lam)
+        return Curvature(blocks, [])
+
+    def _step_on_sample(self, state: NewtonState) -> NewtonState | None:
+        """Take no steps on the sample in between: there a step costs as much as a walk over all rows, which is short on a device."""
+        return None
+
+    def _direction(self, state: NewtonState, damping: float) -> Floats:
+        blocks: Any = None if state.curvature is None else state.curvature.blocks
+        if blocks is None:
+            return super()._direction(state, damping)
+        step, clipped = np.zeros_like(state.prices), state.target.clipped
+        active = np.flatnonzero(clipped.any(axis=0) | (state.prices != 0).any(axis=0))
+        if not len(active):
+            return step
+        if len(active) < blocks.shape[1]:
+            index = torch.from_numpy(active).to(blocks.device)
+            blocks = blocks[:, index[:, None], index]
+        mine = (clipped[:, active], state.gap[:, active], state.prices[:, active], self.parity.share, damping / self.lam, self.gamma)
+        by_device = len(active) > _ON_HOST and blocks.is_cuda
+        step[:, active] = device_level_step(blocks, *mine) if by_device else level_step(blocks.cpu().numpy(), *mine)
+        return step
+
+
+def device_level_step(blocks: Tensor, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
+    """Give the step as :func:`r2b._solve.solvers.newton.level_step` does, with Cholesky factors instead of inverses.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        A system is not positive definite.
+    """
+    device, start = blocks.device, np.where(clipped, 0.0, -prices)
+    free, right, held, weight = (torch.tensor(each, device=device) for each in (clipped, gap, start, share))
+    balance = gamma * (weight @ torch.where(free, right, 0.0))
+    right = right - torch.einsum("skl,sl->sk", blocks, held)
+    inside = free.double()
+    matrix = blocks * inside[:, :, None] * inside[:, None, :]
+    matrix.diagonal(dim1=1, dim2=2).add_(torch.where(free, damping, 1.0))
+    inverse = torch.cholesky_solve(torch.eye(matrix.shape[1], dtype=torch.float64, device=device).expand_as(matrix), _factor(matrix))
+    inverse = inverse * inside[:, :, None] * inside[:, None, :]
+    schur = torch.einsum("s,skl->kl", weight, inverse)
+    unused = ~free.any(dim=0)
+    schur.diagonal().add_(unused.double())
+    factor = _factor(schur)
+    d, levels = torch.zeros_like(right), torch.zeros_like(balance)
+    for _ in range(3):  # the first solves, the others bring back the digits that nearly singular blocks lose
+        rest = torch.where(free, right + levels - torch.einsum("skl,sl->sk", matrix, d), 0.0)
+        own = torch.einsum("skl,sl->sk", inverse, rest)
+        missing = torch.where(unused, 0.0, balance - weight @ (d + own))
+        lift = torch.cholesky_solve(missing[:, None], factor)[:, 0]
+        d = d + own + torch.einsum("skl,l->sk", inverse, lift)
+        levels = levels + lift
+    return np.asarray((d + held).cpu().numpy())
+
+
+def _factor(matrix: Tensor) -> Tensor:
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if bool(failed.any()):
+        raise np.linalg.LinAlgError("a system is not positive definite")
+    return factor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeviceTask(Task):
+    """Rows on a device, what is asked of their groups, and the means to solve it."""
+
+    oracle: DeviceOracle
+
+    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
+        samples = self.oracle.samples()
+        return solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=DeviceNewton)
