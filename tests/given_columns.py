@@ -32,7 +32,7 @@ def column(source: FileSource, name: str) -> list[Any]:
 class Given:
     """What makes new columns of rows, from columns given whole; ``rows`` repeats rows, each at least once and in order."""
 
-    form, borders = "round", ()
+    form, rows_at_once = "round", 1 << 20
 
     def __init__(self, source: FileSource, new: dict[str, Any], rows: Sequence[int] | None, values: Sequence[Any] = ()) -> None:
         mixed = getattr(source.files[0], "mixed", ())

@@ -47,7 +47,7 @@ def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(rows: list[tuple[Any,
         counter = Counter(["a", "b"])
         counter.add(batch)
         counters.append(pickle.loads(pickle.dumps(counter)))
-    found = added_up(counters, ["a", "b"], None)
+    found = added_up(counters, ["a", "b"], None).tally()
     keys = zip(*(found.columns[name].to_pylist() for name in "ab"), strict=True)
     assert dict(zip(keys, found.count.tolist(), strict=True)) == Plain(rows)
     assert found.columns["b"].type == pa.int8() and found.n_rows == len(rows)
@@ -71,7 +71,7 @@ def test_what_is_no_number_is_one_value_also_after_a_journey() -> None:
         counter = Counter(["a"])
         counter.add(batch)
         counters.append(pickle.loads(pickle.dumps(counter)))
-    found = added_up(counters, ["a"], None)
+    found = added_up(counters, ["a"], None).tally()
     assert found.count.tolist() == [4, 2, 2]
     assert np.isnan(found.columns["a"][0].as_py()) and found.columns["a"][2].as_py() is None
 

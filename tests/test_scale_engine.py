@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import Iterator
+from functools import partial
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -29,7 +30,7 @@ class Listed:
         self.asked: list[str] = []
 
     def run(self, task: Any) -> Iterator[Any]:
-        self.asked.append(type(getattr(task, "task", task)).__name__)
+        self.asked.append(type(task.args[0] if isinstance(task, partial) else task).__name__)
         return map(task, self.blocks)
 
 

@@ -214,7 +214,7 @@ class _Checking:
         record, roles, schema = self.record, self.record.columns, self.schema
         normalize, counts, held = bool(record.options.get("normalize")), None, None
         if record.form == "round" and not roles.categorical:
-            held = read_rows(self.table.reading_numbers(roles).columns(roles.used), roles, schema, normalize)
+            held = read_rows(self.table.with_numbers(roles.numbers).columns(roles.used), roles, schema, normalize)
         elif record.form == "round" and not roles.soft:
             counts = recounted(self.table, schema, roles)
         rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)

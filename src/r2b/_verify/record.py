@@ -161,8 +161,8 @@ class Output:
         """Give batches of the output in order, and the same rows of the table that was debiased where it is another."""
         roles = self.decode.roles
         old = tuple(dict.fromkeys([*roles.used, *roles.key]))
-        own = self.source if self.data is not None else self.source.reading_numbers(roles)
-        beside = None if self.data is None else _Ahead(self.data.reading_numbers(roles).batches(old), self.data.name)
+        own = self.source if self.data is not None else self.source.with_numbers(roles.numbers)
+        beside = None if self.data is None else _Ahead(self.data.with_numbers(roles.numbers).batches(old), self.data.name)
         most = max(1024, PIECE_ENTRIES // len(self.decode.schema.classes))
         batches = own.run([*(() if beside else old), *self.names], lambda batch: batch, coded=False, most_rows=most)
         if not roles.categorical:  # the cells of a batch are not those of the table

@@ -13,7 +13,7 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._files.arrow import pyarrow, pyarrow_compute
-from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError, R2BError
+from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError
 
 if TYPE_CHECKING:
     pass
@@ -59,25 +59,18 @@ class Batch:
         try:
             yield
         except InputError as error:
-            raise placed_error(error, self, labels) from error
-
-
-def placed_error(error: InputError, batch: Batch, labels: str = "y") -> R2BError:
-    """Give the same error with the place of the batch, its row in the table, and the labels called by their columns."""
-    facts: dict[str, Any] = dict(error.facts)
-    row = facts.get("row")
-    where = batch.place or "the table"
-    if isinstance(row, int):
-        where += f", row {batch.offset + row}"
-        facts["row"] = batch.first + row
-        facts["row_in_place"] = batch.offset + row
-    facts["place"] = batch.place
-    problem = error.problem if row is None else error.problem.replace(f"ow {row} ", f"ow {batch.first + row} ", 1)
-    problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(" of y ", f" of {labels} ", 1)
-    # What was counted was counted in this batch alone: others have not been looked at.
-    problem = problem.replace("it is the only such row", "it is the only such row of this part")
-    remedy = error.remedy.replace(" in all)", " in this part)")
-    return type(error)(f"In {where}: {problem}", remedy=remedy, **facts)
+            facts: dict[str, Any] = dict(error.facts)
+            row, where, problem = facts.get("row"), self.place or "the table", error.problem
+            facts["place"] = self.place
+            if isinstance(row, int):
+                where += f", row {self.offset + row}"
+                facts |= {"row": self.first + row, "row_in_place": self.offset + row}
+                problem = problem.replace(f"ow {row} ", f"ow {self.first + row} ", 1)
+            problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(" of y ", f" of {labels} ", 1)
+            # What was counted was counted in this batch alone: others have not been looked at.
+            problem = problem.replace("it is the only such row", "it is the only such row of this part")
+            remedy = error.remedy.replace(" in all)", " in this part)")
+            raise type(error)(f"In {where}: {problem}", remedy=remedy, **facts) from error
 
 
 def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -> Array:

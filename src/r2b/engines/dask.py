@@ -23,7 +23,7 @@ from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, list_length_of
-from r2b.engines.tally import Counter, Tally
+from r2b.engines.tally import Counter, Tally, added_up
 from r2b.errors import EmptyError, MixedTypeError, ParameterError
 
 _MERGED_AT_ONCE = 16
@@ -93,7 +93,7 @@ class DaskSource(Source):
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count partitions where they are, and add the counts up in a tree."""
         empty = Counter(keys, weight)
-        counters = self._tasks([*keys, *([] if weight is None else [weight])], empty.counted)
+        counters = self._tasks(empty.columns, empty.counted)
         merge = _delayed(_merged)
         while len(counters) > 1:
             starts = range(0, len(counters), _MERGED_AT_ONCE)
@@ -158,11 +158,7 @@ def _walked(block: tuple[Block] | None, task: BlockTask) -> Sums | None:
 
 
 def _merged(empty: Counter, *counters: tuple[Counter] | None) -> tuple[Counter]:
-    total = Counter(empty.keys, empty.weight)
-    for found in counters:
-        if found is not None:
-            total.merge(found[0])
-    return (total,)
+    return (added_up((found[0] for found in counters if found is not None), empty.keys, empty.weight),)
 
 
 def record_of(part: Any, place: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Unpack
 
@@ -147,16 +148,9 @@ _WRONG: dict[str, tuple[type[InputError], str, str]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Recode:
-    """A task for blocks whose cells have other codes."""
-
-    task: BlockTask
-    codes: Whole
-
-    def __call__(self, block: Block) -> Sums:
-        """Run the task on the same rows."""
-        return self.task(replace(block, cells=self.codes[block.cells]))
+def _recoded(task: BlockTask, codes: Whole, block: Block) -> Sums:
+    """Run a task on the same rows, with other codes of cells."""
+    return task(replace(block, cells=codes[block.cells]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +162,7 @@ class Recoded:
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
-        return iter(self.blocks.run(Recode(task, self.codes)))
+        return iter(self.blocks.run(partial(_recoded, task, self.codes)))
 
 
 def _class_names(classes: int | Sequence[Any]) -> list[Any]:

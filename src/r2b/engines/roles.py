@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from r2b._data import Continuous, ContinuousSettings, Dataset, Membership, Schema
-from r2b._data.arrays import Array
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import column_of
 from r2b._data.numbers import WHAT as WEIGHTS
 from r2b._data.numbers import read_weight
 from r2b._files.text import did_you_mean, listed_names
+from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, lists_to_matrix, one_array
 from r2b.errors import ParameterError
@@ -268,6 +269,26 @@ class Decode:
             return None
         with batch.placed():
             return read_weight(column_of(batch.columns[self.roles.weight], what=WEIGHTS))
+
+    def draws(self, batch: Batch, random_state: int) -> Whole:
+        """Give the draws of rows: they follow from what tells the rows apart, columns or, where none are named, their places."""
+        key = self.roles.key
+        if not key:
+            return draws_of(row_numbers(batch.first, len(batch)), random_state)
+        with batch.placed():
+            return draws_of(key_words([batch.columns[name] for name in key], key), random_state)
+
+    def drawn(self, random_state: int, batch: Batch) -> tuple[int, Dataset, Whole, Array | None]:
+        """Give the number of the first row, the rows of a batch, their draws and their weights."""
+        return batch.first, self.read(batch), self.draws(batch, random_state), self.weight(batch)
+
+    def heaviest(self, batch: Batch) -> Floats:
+        """Give the largest weight of each cell in a batch."""
+        data, weight = self.read(batch), self.weight(batch)
+        assert weight is not None
+        most = np.zeros(data.n_groups)
+        np.maximum.at(most, data.groups.codes, weight)
+        return most
 
     def __call__(self, batch: Batch) -> Block:
         """Give the rows as a block."""

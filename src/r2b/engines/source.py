@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
@@ -21,7 +20,6 @@ from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
-from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._labels.forms.rounding import Found, Search, picked
 from r2b._labels.forms.turns import round_rows
 from r2b._labels.labels import Form
@@ -29,8 +27,8 @@ from r2b._labels.rows import FairRows, Response
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, lists_to_matrix, one_array, taken, taken_rows
-from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.tally import Counter, Tally, plain_type
+from r2b.engines.roles import Decode
+from r2b.engines.tally import Counter, Tally, added_up, plain_type
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 
@@ -113,8 +111,14 @@ class Relabel:
 
     def codes(self, batch: Batch, data: Dataset) -> Array:
         """Give the classes of a batch for "round" and "sample", as codes."""
-        draws = draws_of(keys_of(batch, self.decode.roles.key), self.random_state)
+        draws = self.decode.draws(batch, self.random_state)
         return self.rows(data).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
+
+    def leaving_weights(self, batch: Batch) -> tuple[Floats, Floats]:
+        """Give the weight of each cell of a batch, and of each class that its rows leave with."""
+        data = self.decode.read(batch)
+        labels = Labels(self.decode.schema.classes, codes=self.codes(batch, data))
+        return cell_sums(labels, data.groups, self.decode.weight(batch))
 
     def _soft(self, data: Dataset) -> NewColumns:
         arrow = pyarrow()
@@ -164,38 +168,7 @@ class Relabel:
 def border_draws(decode: Decode, search: Search, random_state: int, batch: Batch) -> Found:
     """Count the draws of a batch: one pass of the search for the borders of whole counts."""
     data = decode.read(batch)
-    return search.look(joint_codes(data), draws_of(keys_of(batch, decode.roles.key), random_state))
-
-
-def leaving_weights(relabel: Relabel, batch: Batch) -> tuple[Floats, Floats]:
-    """Give the weight of each cell of a batch, and of each class that its rows leave with."""
-    decode = relabel.decode
-    data = decode.read(batch)
-    labels = Labels(decode.schema.classes, codes=relabel.codes(batch, data))
-    return cell_sums(labels, data.groups, decode.weight(batch))
-
-
-def heaviest_rows(decode: Decode, batch: Batch) -> Floats:
-    """Give the largest weight of each cell in a batch."""
-    data, weight = decode.read(batch), decode.weight(batch)
-    assert weight is not None
-    most = np.zeros(data.n_groups)
-    np.maximum.at(most, data.groups.codes, weight)
-    return most
-
-
-def drawn_rows(decode: Decode, random_state: int, batch: Batch) -> tuple[int, Dataset, Whole, Floats | None]:
-    """Give the number of the first row, the rows of a batch, their draws and their weights."""
-    draws = draws_of(keys_of(batch, decode.roles.key), random_state)
-    return batch.first, decode.read(batch), draws, decode.weight(batch)
-
-
-def keys_of(batch: Batch, key: Sequence[str]) -> NDArray[np.uint64]:
-    """Give what tells the rows of a batch apart: columns, or their places where none are named."""
-    if not key:
-        return row_numbers(batch.first, len(batch))
-    with batch.placed():
-        return key_words([batch.columns[name] for name in key], key)
+    return search.look(joint_codes(data), decode.draws(batch, random_state))
 
 
 def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
@@ -260,8 +233,8 @@ class Source(ABC):
         """Run work on every batch; results come in the order of the batches."""
         return (work(batch) for batch in self.batches(columns))
 
-    def reading_numbers(self, choice: ColumnRoles) -> Source:
-        """Give the same table with the probabilities and weights of a choice as numbers; files of text read them so on request."""
+    def with_numbers(self, wanted: Sequence[str]) -> Source:
+        """Give the same table with some columns, such as weights, as numbers; files of text read them so on request."""
         return self
 
     def columns(self, names: Sequence[str]) -> dict[str, Any]:
@@ -277,9 +250,7 @@ class Source(ABC):
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, and add up their weights."""
         counter = Counter(keys, weight)
-        for batch in self.batches([*keys, *([] if weight is None else [weight])]):
-            counter.add(batch)
-        return counter.tally()
+        return added_up(self.run(counter.columns, counter.counted), keys, weight).tally()
 
     @abstractmethod
     def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:

@@ -127,7 +127,7 @@ class SparkSource(Source):
         else:
             frame, names = self.select([*keys, weight])
             counters: Iterable[Counter] = fetched(mapped(frame, Count(names, tuple(keys), weight), RESULTS))
-            found = added_up(counters, keys, weight)
+            found = added_up(counters, keys, weight).tally()
         if weight not in keys:
             self._tallies[tuple(keys)] = found
         return found

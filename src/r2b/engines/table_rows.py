@@ -31,9 +31,6 @@ from r2b.engines.source import (
     Relabel,
     Source,
     border_draws,
-    drawn_rows,
-    heaviest_rows,
-    leaving_weights,
     new_names,
 )
 from r2b.engines.tally import Tally, gaps_of
@@ -101,7 +98,7 @@ class TableRows(LabelRows):
 
     def _read(self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0) -> tuple[Dataset, Whole]:
         """Read the rows into memory, with the draws that their keys give."""
-        roles, source = self.roles, self.source.reading_numbers(self.roles)
+        roles, source = self.roles, self.source.with_numbers(self.roles.numbers)
         if self.held is not None and not keys:
             return self.held, draws_of(row_numbers(0, self.held.n_rows), seed)
         needed = (self.total or 0) * (8 * len(schema.classes) * (3 if roles.soft else 1) + 64)
@@ -130,10 +127,10 @@ class TableRows(LabelRows):
             data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
             codes = applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
-        source, used = self.source.reading_numbers(self.roles), (*relabel.needed, *self.roles.used)
+        source, used = self.source.with_numbers(self.roles.numbers), (*relabel.needed, *self.roles.used)
         shape = (len(rule.schema.table), len(rule.schema.classes))
         weight, sums = np.zeros(shape[0]), np.zeros(shape)
-        for mine, classes in source.run(used, partial(leaving_weights, relabel)):
+        for mine, classes in source.run(used, relabel.leaving_weights):
             weight, sums = weight + mine, sums + classes
         return realised(rule.families, proof, rule.schema, sums, weight)
 
@@ -168,11 +165,11 @@ class TableRows(LabelRows):
 
     def _decided(self, relabel: Relabel) -> Array:
         """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
-        decode, source, heaviest = relabel.decode, self.source.reading_numbers(self.roles), None
+        decode, source, heaviest = relabel.decode, self.source.with_numbers(self.roles.numbers), None
         if self.roles.weight is not None:
-            heaviest = np.max([*source.run(self.roles.used, partial(heaviest_rows, decode))], axis=0)
+            heaviest = np.max([*source.run(self.roles.used, decode.heaviest)], axis=0)
         turns = Turns(len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True)
-        for first, data, draws, weight in source.run(relabel.needed, partial(drawn_rows, decode, relabel.random_state)):
+        for first, data, draws, weight in source.run(relabel.needed, partial(decode.drawn, relabel.random_state)):
             turns.take(data.groups.codes, draws, weight, first, relabel.rows(data).of_rows)
         return turns.finish()
 
@@ -270,7 +267,7 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
 
 def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
     """Read the columns that are used into memory, as rows in their order."""
-    source = source.reading_numbers(roles)
+    source = source.with_numbers(roles.numbers)
     if not roles.categorical and not source.ordered:
         raise ParameterError(
             f"The rows of {source.name} have no order, and continuous and uncertain attributes are read row by row.",

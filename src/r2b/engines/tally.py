@@ -86,6 +86,11 @@ class Counter:
         self._found: dict[tuple[Any, ...], list[int]] = {}
         self._types: list[Any] = []
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return [*self.keys, *([] if self.weight is None else [self.weight])]
+
     def add(self, batch: Batch) -> None:
         """Count the rows of a batch."""
         if len(batch) == 0:
@@ -99,6 +104,9 @@ class Counter:
             met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
             for number, (count, *key) in enumerate(zip(counts.tolist(), *met, strict=True)):
                 self._put(tuple(key), count, mass.get(number, 0))
+        self._refuse_many()
+
+    def _refuse_many(self) -> None:
         if len(self._found) > MOST_COMBINATIONS:
             refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
 
@@ -155,6 +163,7 @@ class Counter:
         self._agree(other._types)
         for key, (count, mass) in other._found.items():
             self._put(key, count, mass)
+        self._refuse_many()
 
     def tally(self) -> Tally:
         """Give what was counted, in the order in which combinations were met."""
@@ -294,12 +303,12 @@ def _narrow(column: Any) -> tuple[Any, range] | None:
     return (values, range(low, high + 1)) if high - low < _NARROW and abs(low) < 2**30 and values.dtype.itemsize <= 8 else None
 
 
-def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | None) -> Tally:
+def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | None) -> Counter:
     """Add up what several have counted, in their order."""
     total = Counter(keys, weight)
     for counter in counters:
         total.merge(counter)
-    return total.tally()
+    return total
 
 
 def dataset_of(tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2) -> Dataset:

@@ -137,15 +137,13 @@ def train_lightgbm(
     """
     lightgbm = require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
     chosen, threads = _free_of("lightgbm", params)
-    targets, watched = _read(X, labels, sample_weight, validation, early_stopping_rounds)
-    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
+    targets, start, watched, measure = _read(X, labels, sample_weight, validation, early_stopping_rounds)
     train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
     sets = [lightgbm.Dataset(watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train)] if watched else None
     chosen |= {"objective": soft_objective(targets, "lightgbm", start, threads), "num_class": len(targets.classes), "metric": "None"}
     after = list(callbacks or ())
     if early_stopping_rounds is not None:
         after.append(lightgbm.early_stopping(early_stopping_rounds, verbose=False))
-    measure = cross_entropy(watched[1], start) if watched else None
     booster = lightgbm.train(
         chosen,
         train,
@@ -207,11 +205,9 @@ def train_xgboost(
     """
     xgboost = require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
     chosen, threads = _free_of("xgboost", params)
-    targets, watched = _read(X, labels, sample_weight, validation, early_stopping_rounds)
-    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
+    targets, start, watched, measure = _read(X, labels, sample_weight, validation, early_stopping_rounds)
     train = xgboost.DMatrix(X, enable_categorical=True)
     chosen |= {"num_class": len(targets.classes), "base_score": 0.0, "disable_default_eval_metric": True}
-    measure = cross_entropy(watched[1], start) if watched else None
     booster = xgboost.train(
         chosen,
         train,
@@ -302,22 +298,24 @@ def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, th
 
 def _read(
     X: Any, labels: Any, sample_weight: Any, validation: tuple[Any, Any] | None, patience: int | None
-) -> tuple[SoftTargets, tuple[Any, SoftTargets] | None]:
+) -> tuple[SoftTargets, Floats, tuple[Any, SoftTargets] | None, Callable[[Array], float] | None]:
+    """Give labels, the margins to start from, and for rows that are watched their features, labels and measure."""
     targets = SoftTargets.of(labels, sample_weight)
     refuse_other_rows(X, targets)
+    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
     if validation is None:
         if patience is not None:
             problem = f"early_stopping_rounds is {patience}, but there is nothing to watch."
             remedy = "Pass validation=(X, labels) of rows that are not trained on."
             raise ParameterError(problem, remedy=remedy, early_stopping_rounds=patience)
-        return targets, None
+        return targets, start, None, None
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
         problem = f"validation is of type {type(validation).__name__} and not two things."
         remedy = "Pass validation=(X, labels); weights come with the labels that debias returns."
         raise ParameterError(problem, remedy=remedy, validation=type(validation).__name__)
     other, watched = validation[0], SoftTargets.of(validation[1], like=targets)
     refuse_other_rows(other, watched)
-    return targets, (other, watched)
+    return targets, start, (other, watched), cross_entropy(watched, start)
 
 
 def _free_of(library: Library, params: Mapping[str, Any] | None) -> tuple[dict[str, Any], int | None]:

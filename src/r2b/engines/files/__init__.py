@@ -17,10 +17,10 @@ from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ROWS, Batch, numbers_of
 from r2b.engines.files.listing import Listing, evened, key_values, list_files, local_path, piece_rows, refuse_other_columns, uneven_columns
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
-from r2b.engines.roles import ColumnRoles, Decode
+from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined, list_length_of
 from r2b.engines.spool import spooled
-from r2b.engines.tally import Counter, Tally, added_up
+from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, InputError, ParameterError
 
 EMPTY = ("",)
@@ -144,10 +144,6 @@ class FileSource(Source):
                 path=listing.parts[0].path,
             )
         return cls(listing, tuple(stored), keys, threads=threads, scratch=scratch)
-
-    def reading_numbers(self, roles: ColumnRoles) -> FileSource:
-        """Give the same files with the probabilities and weights of text tables read as numbers."""
-        return self.with_numbers(roles.numbers)
 
     def with_numbers(self, wanted: Sequence[str]) -> FileSource:
         """Give the same files with some columns of text read as numbers."""
@@ -346,18 +342,16 @@ class FileSource(Source):
         asked = (tuple(keys), weight)
         if asked in self._tallies:
             return self._tallies[asked]
-        source = self if weight is None else self.with_numbers([weight])
-        columns = [*keys, *([] if weight is None else [weight])]
-        self._tallies[asked] = added_up(source.run(columns, Counter(keys, weight).counted), keys, weight)
+        self._tallies[asked] = super(FileSource, self.with_numbers([] if weight is None else [weight])).tally(keys, weight)
         return self._tallies[asked]
 
     def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
         """Decode all rows once into a scratch file; what was made for them is gone at the end."""
-        return spooled(self.reading_numbers(decode.roles), decode)
+        return spooled(self.with_numbers(decode.roles.numbers), decode)
 
     def frame(self, relabel: Relabel) -> Iterator[Any]:
         """Give an iterator of Arrow batches: all columns, those that folders tell after those of the files, then the new ones."""
-        source = self.reading_numbers(relabel.decode.roles)
+        source = self.with_numbers(relabel.decode.roles.numbers)
         kinds = uneven_columns(self.files)
 
         def done(batch: Batch) -> Any:

@@ -166,7 +166,7 @@ def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
 
 def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequence[Path | BinaryIO]) -> None:
     refuse_loss(source, relabel, shape)
-    source = source.reading_numbers(relabel.decode.roles)
+    source = source.with_numbers(relabel.decode.roles.numbers)
     done = -1
     out: Out | None = None
     try:
