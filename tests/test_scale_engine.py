@@ -5,8 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import sys
 from collections.abc import Iterator
-from functools import partial
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any

@@ -122,12 +122,25 @@ def test_rows_that_prices_do_not_cover_are_told_by_value(columns: Any, kind: typ
         r2b.scan(pa.table(columns)).transform(fair, "job", sensitive_features="sex")
 
 
-def test_prices_with_a_continuous_attribute_are_not_applied_part_by_part() -> None:
+@pytest.mark.parametrize("soft", [False, True])
+def test_prices_with_a_continuous_attribute_are_applied_to_other_tables(soft: bool) -> None:
     rng = np.random.default_rng(0)
-    age = r2b.Continuous(rng.normal(40, 10, 60))
-    fair = r2b.debias(rng.choice(["a", "b"], 60), sensitive_features={"age": age}, epsilon=0.2)
+    sexes, jobs = rng.choice(["f", "m"], 90), rng.choice(["a", "b"], 90)
+    ages, share = rng.normal(40, 10, 90) + 5 * (sexes == "f"), rng.uniform(size=90)
+    old, new = slice(0, 60), slice(60, 90)
+    first, later = ({"a": share[part], "b": 1 - share[part]} if soft else jobs[part] for part in (old, new))
+    fair = r2b.debias(first, sensitive_features={"age": r2b.Continuous(ages[old]), "sex": sexes[old]}, epsilon=0.05)
+    table = pa.table({"age": ages[new], "sex": sexes[new], "job": jobs[new], "a": share[new], "b": 1 - share[new]})
+    label = ["a", "b"] if soft else "job"
+    applied = r2b.scan(table).transform(fair, label, sensitive_features=[r2b.Continuous("age"), "sex"])
+    expected = fair.transform(later, sensitive_features={"age": r2b.Continuous(ages[new]), "sex": sexes[new]})
+    found = applied.frame("soft")
+    assert np.abs(np.column_stack([found[name].to_numpy() for name in found.column_names[5:]]) - expected).max() < 1e-12
+    drawn = applied.frame("sample", random_state=3)[-1].to_pylist()
+    assert drawn == np.asarray(applied.sample(random_state=3)).tolist()
+    assert set(applied.frame("round")[-1].to_pylist()) <= set(fair.classes.tolist())
     with pytest.raises(ParameterError, match="continuous or uncertain attribute 'age'"):
-        r2b.scan(pa.table({"age": [30.0], "job": ["a"]})).transform(fair, "job", sensitive_features="age")
+        r2b.scan(table).transform(fair, label, sensitive_features=["age", "sex"])
 
 
 def test_a_table_shows_itself_in_one_line_like_labels_in_memory(folder: Path) -> None:

@@ -28,7 +28,7 @@ from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spell
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import names_of, refuse_columns
 from r2b.engines.source import Relabel
-from r2b.engines.table_rows import TableRows, read_rows, recounted
+from r2b.engines.table_rows import TableRows, held_rows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 _READING = ("format", "encoding", "delimiter", "na", "watch")
@@ -214,7 +214,7 @@ class _Checking:
         record, roles, schema = self.record, self.record.columns, self.schema
         normalize, counts, held = bool(record.options.get("normalize")), None, None
         if record.form == "round" and not roles.categorical:
-            held = read_rows(self.table.with_numbers(roles.numbers).columns(roles.used), roles, schema, normalize)
+            held = held_rows(self.table, roles, schema, normalize)
         elif record.form == "round" and not roles.soft:
             counts = recounted(self.table, schema, roles)
         rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)

@@ -6,7 +6,6 @@ import io
 from pathlib import PurePath
 from typing import Any, get_args
 
-from r2b import Scan
 from r2b._labels import FairLabels
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
@@ -14,6 +13,7 @@ from r2b.app.choice import PageChoice
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
 from r2b.engines.table_rows import TableRows
+from r2b.engines.tables import roles_of
 from r2b.errors import ParameterError
 
 _LAST = {
@@ -37,7 +37,7 @@ def labels_file(table: FileSource, choice: PageChoice, fair: FairLabels, form: A
         if value not in known:
             raise ParameterError(f"The {name} is {value!r}.", remedy=f"Choose one of {', '.join(known)}.", control="form")
     assert fair.rows is not None
-    roles = Scan(table).chosen(choice.label, list(choice.sensitive), list(choice.control), choice.weight)
+    roles = roles_of(table, choice.label, list(choice.sensitive), list(choice.control), choice.weight)
     rows = TableRows(table, roles, fair.schema, fair.rows.counts, held=fair.dataset, total=fair.rows.n_rows)
     try:
         relabel = rows.relabel(fair.rule, form)

@@ -29,6 +29,7 @@ from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
 from r2b.engines.source import Relabel, new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
+from r2b.engines.tables import class_names, roles_of
 from r2b.errors import NotSolvedWarning, ParameterError
 
 _NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "relative_gap", "excess")
@@ -104,8 +105,8 @@ def debias_command(
         _check_paths(writer, paths, folder=source.listing.many)
         with on_lines(source):
             arguments = columns_of(source, given)
-            roles = scan.chosen(**arguments)
-            classes = scan.class_names(roles, given["missing"])
+            roles = roles_of(source, **arguments)
+            classes = class_names(source, roles, given["missing"])
             asked = asked_of(given, scan.names, classes)
             keys = named(scan.names, key)
             source.check(keys, "--key")

@@ -15,6 +15,7 @@ from r2b.cli import completing, options
 from r2b.cli.options import asked_of, columns_of, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text
 from r2b.engines.files.writing import kept_files
+from r2b.engines.tables import class_names, roles_of
 from r2b.errors import NotSolvedWarning, ParameterError
 
 
@@ -64,7 +65,7 @@ def frontier_command(
             shape = format_for(output, output_format)
         arguments = columns_of(source, given)
         with on_lines(source):
-            classes = scan.class_names(scan.chosen(**arguments), given["missing"])
+            classes = class_names(source, roles_of(source, **arguments), given["missing"])
         asked = asked_of(given, scan.names, classes)
         with warnings.catch_warnings(), on_lines(source):
             warnings.simplefilter("ignore", NotSolvedWarning)  # the points say it, and the exit code

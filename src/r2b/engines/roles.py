@@ -106,6 +106,10 @@ class ColumnRoles:
             return lists_to_matrix(one_array(columns[self.label[0]]), n_classes, self.label[0])
         return {name: columns[name] for name in self.label} if self.soft else columns[self.label[0]]
 
+    def weights(self, columns: Mapping[str, Any]) -> Any:
+        """Give the weights; None where there are none."""
+        return None if self.weight is None else columns[self.weight]
+
     def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Give the attributes as r2b reads them."""
         sensitive: dict[str, Any] = {name: columns[name] for name in self.sensitive}

@@ -219,8 +219,7 @@ class TableRows(LabelRows):
 
 def read_rows(columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
     """Read whole columns as rows with the codes of a schema."""
-    weight = None if roles.weight is None else columns[roles.weight]
-    y = roles.labels(columns, len(schema.classes))
+    y, weight = roles.labels(columns, len(schema.classes)), roles.weights(columns)
     return schema.read(y, **roles.features(columns), sample_weight=weight, normalize=normalize, known_crossings=roles.categorical)
 
 
@@ -265,8 +264,13 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
     return classes
 
 
-def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
-    """Read the columns that are used into memory, as rows in their order."""
+def held_rows(source: Source, roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
+    """Read the columns that are used into memory, as rows in their order with the codes of a schema."""
+    return read_rows(_columns(source, roles, "group"), roles, schema, normalize)
+
+
+def _columns(source: Source, roles: ColumnRoles, missing: str) -> dict[str, Any]:
+    """Read the columns that are used into memory; rows without a label, or without an attribute where that is an error, are refused."""
     source = source.with_numbers(roles.numbers)
     if not roles.categorical and not source.ordered:
         raise ParameterError(
@@ -278,11 +282,16 @@ def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: boo
         label = name in roles.label
         if columns[name].null_count and (label or missing == "error"):
             source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
-    weight = None if roles.weight is None else columns[roles.weight]
+    return columns
+
+
+def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
+    """Read the columns that are used into memory, as rows in their order."""
+    columns = _columns(source, roles, missing)
     return read(
         roles.labels(columns),
         **roles.features(columns),
-        sample_weight=weight,
+        sample_weight=roles.weights(columns),
         normalize=normalize,
         fewest_classes=fewest_classes,
         missing=missing,
@@ -304,12 +313,9 @@ def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None
             remedy=f"Name labels that are {kinds[fair.schema.is_soft]}, or debias this table.",
         )
     odd = next((name for name, kind in zip(fair.schema.columns, fair.schema.kinds, strict=True) if kind != CATEGORICAL), None)
-    if odd is not None:
-        raise ParameterError(
-            f"The prices were found with the continuous or uncertain attribute {odd!r}, which is read in memory only.",
-            remedy="Read the rows in parts and use fair.transform(y, sensitive_features=...).",
-            column=odd,
-        )
+    if odd is not None and choice.categorical:
+        problem = f"The prices were found with the continuous or uncertain attribute {odd!r}, and all columns are named as categories."
+        raise ParameterError(problem, remedy="Name it as it was fitted, with r2b.Continuous or r2b.Membership.", column=odd)
 
 
 def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:

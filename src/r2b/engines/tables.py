@@ -15,7 +15,7 @@ from r2b._audit.facts import Audit
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import Frontier, path_of, solved_along
-from r2b._constraints.families import Family, FamilyChoice, Request
+from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
 from r2b._data import Continuous, Dataset, Membership, Schema
@@ -26,7 +26,7 @@ from r2b._labels.task import MemoryTask, Task
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
 from r2b.engines.source import Source
-from r2b.engines.table_rows import TableRows, classes_of, gathered, recounted, refuse_gaps, refuse_other_kind
+from r2b.engines.table_rows import TableRows, classes_of, gathered, held_rows, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import dataset_of, groups_of, refuse_lists_as_text
 from r2b.errors import ParameterError
 
@@ -91,7 +91,7 @@ class Scan:
         -----
         Class labels take one pass that counts. Probabilities take one that counts cells, one that decodes, and a few over decoded blocks.
         """
-        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         with self._opened(roles, options, sample_entries) as (task, rows):
             return replace(task.solve(), rows=rows)
 
@@ -136,7 +136,7 @@ class Scan:
         >>> r2b.scan(people).frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
         array([0.1667, 0.    ])
         """
-        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         with self._opened(roles, options, sample_entries) as (task, rows):
             path = path_of(task, epsilons)
             found = [replace(each, rows=rows) for each in solved_along(task, path)]
@@ -171,7 +171,7 @@ class Scan:
         UnseenError
             A class, or a crossing of attributes, is new.
         ParameterError
-            Labels of another kind were fitted, or attributes that are no columns of groups.
+            Labels of another kind were fitted, or a continuous or uncertain attribute is named as a category.
 
         Examples
         --------
@@ -181,10 +181,12 @@ class Scan:
         >>> r2b.scan(later).transform(fair, "job", sensitive_features="sex").frame("soft")["job_fair_a"].to_numpy().round(4)
         array([0.3333, 0.6667])
         """
-        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
+        roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         refuse_other_kind(fair, roles, self.source.name)
-        counted = None if roles.soft else recounted(self.source, fair.schema, roles)
-        return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize))
+        held = None if roles.categorical else held_rows(self.source, roles, fair.schema, normalize)
+        counted = None if roles.soft else held or recounted(self.source, fair.schema, roles)
+        total = held and held.n_rows
+        return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, held, total))
 
     def audit(
         self,
@@ -226,53 +228,13 @@ class Scan:
         """
         draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
         request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
-        roles = self.chosen(label, sensitive_features, control_features, sample_weight)
-        data = self.rows_for_audit(roles, request, normalize=normalize, clustered=clusters is not None)
+        roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
+        data = rows_for_audit(self.source, roles, request.missing, normalize=normalize, clustered=clusters is not None)
         codes = None
         if clusters is not None:
             refuse_columns(self.names, [("clusters", [clusters])], self.source.subject)
             codes = cluster_codes(self.source.columns([clusters])[clusters], data)
         return audit_dataset(data, request, draws, codes)
-
-    def chosen(self, label: Any, sensitive_features: Any, control_features: Any = None, sample_weight: str | None = None) -> ColumnRoles:
-        """Check which columns are what."""
-        labels, controls, weight = names_of(label, "label"), names_of(control_features, "control_features"), sample_weight
-        roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive_features)
-        chosen = [("label", labels), ("sensitive_features", (*roles.sensitive, *roles.measured)), ("control_features", controls)]
-        chosen.append(("sample_weight", names_of(weight, "sample_weight")))
-        for argument, names in chosen[:2]:
-            if not names:
-                raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
-        refuse_columns(self.names, chosen, self.source.subject)
-        return replace(roles, soft=len(labels) > 1 or self.source.list_length(labels[0]) is not None)
-
-    def counted(self, roles: ColumnRoles, request: Request, *, apart: bool = False) -> Dataset:
-        """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
-        keys, weight = [roles.label[0], *roles.attributes], roles.weight
-        if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
-            keys.append(weight)
-        tally = self.source.tally(keys, weight)
-        refuse_gaps(self.source, tally, roles, request.missing)
-        refuse_lists_as_text(tally.columns[roles.label[0]], roles.label[0])
-        if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
-            tally = tally.spread(weight)
-        return dataset_of(tally, roles, missing=request.missing, fewest_classes=1 if apart else 2)
-
-    def class_names(self, roles: ColumnRoles, missing: Any = "error") -> list[Any]:
-        """Give the names of the classes; class labels are counted for it, which a solve then need not do again."""
-        if roles.soft:
-            return list(classes_of(self.source, roles).values.tolist())
-        if roles.categorical:
-            return list(self.counted(roles, Request(missing=missing)).labels.vocabulary.values.tolist())
-        tally = self.source.tally(roles.label)
-        refuse_gaps(self.source, tally, roles, missing)
-        return list(read_labels(tally.columns[roles.label[0]], normalize=False, fewest_classes=1).vocabulary.values.tolist())
-
-    def rows_for_audit(self, roles: ColumnRoles, request: Request, *, normalize: bool = False, clustered: bool = False) -> Dataset:
-        """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
-        if not roles.soft and roles.categorical and not clustered:
-            return self.counted(roles, request, apart=True)
-        return gathered(self.source, roles, request.missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
 
     @contextmanager
     def _opened(self, roles: ColumnRoles, options: Options, sample_entries: int) -> Iterator[tuple[Task, TableRows]]:
@@ -285,7 +247,7 @@ class Scan:
             task = MemoryTask.of(data, request, settings, costs)
             rows = TableRows(self.source, roles, data.schema, None if roles.soft else data, normalize, data, data.n_rows)
         elif not roles.soft:
-            counted = self.counted(roles, request)
+            counted = counted_rows(self.source, roles, request.missing)
             task = MemoryTask.of(counted, request, settings, costs)
             rows = TableRows(self.source, roles, counted.schema, counted, normalize, total=counted.size)
         else:
@@ -300,6 +262,54 @@ class Scan:
             return
         warn_of_doubts(task)
         yield task, rows
+
+
+def roles_of(
+    source: Source, label: Any, sensitive_features: Any, control_features: Any = None, sample_weight: str | None = None
+) -> ColumnRoles:
+    """Check which columns are what; arguments as for :meth:`Scan.debias`."""
+    labels, controls, weight = names_of(label, "label"), names_of(control_features, "control_features"), sample_weight
+    roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive_features)
+    chosen = [("label", labels), ("sensitive_features", (*roles.sensitive, *roles.measured)), ("control_features", controls)]
+    chosen.append(("sample_weight", names_of(weight, "sample_weight")))
+    for argument, names in chosen[:2]:
+        if not names:
+            raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
+    refuse_columns(source.names, chosen, source.subject)
+    return replace(roles, soft=len(labels) > 1 or source.list_length(labels[0]) is not None)
+
+
+def counted_rows(source: Source, roles: ColumnRoles, missing: str, *, apart: bool = False) -> Dataset:
+    """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
+    keys, weight = [roles.label[0], *roles.attributes], roles.weight
+    if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
+        keys.append(weight)
+    tally = source.tally(keys, weight)
+    refuse_gaps(source, tally, roles, missing)
+    refuse_lists_as_text(tally.columns[roles.label[0]], roles.label[0])
+    if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
+        tally = tally.spread(weight)
+    return dataset_of(tally, roles, missing=missing, fewest_classes=1 if apart else 2)
+
+
+def class_names(source: Source, roles: ColumnRoles, missing: str = "error") -> list[Any]:
+    """Give the names of the classes; class labels are counted for it, which a solve then need not do again."""
+    if roles.soft:
+        vocabulary = classes_of(source, roles)
+    elif roles.categorical:
+        vocabulary = counted_rows(source, roles, missing).labels.vocabulary
+    else:
+        tally = source.tally(roles.label)
+        refuse_gaps(source, tally, roles, missing)
+        vocabulary = read_labels(tally.columns[roles.label[0]], normalize=False, fewest_classes=1).vocabulary
+    return list(vocabulary.values.tolist())
+
+
+def rows_for_audit(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, clustered: bool = False) -> Dataset:
+    """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
+    if not roles.soft and roles.categorical and not clustered:
+        return counted_rows(source, roles, missing, apart=True)
+    return gathered(source, roles, missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
 
 
 def scan(data: Any, **options: Any) -> Scan:
