@@ -61,11 +61,8 @@ def _json(value: Any, name: str) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, default=lambda other: field_text(other, name, 0))
     except (InputError, ValueError) as cause:
-        raise InputError(
-            f"The column {name!r} holds {type(value).__name__}, which JSON cannot hold.",
-            remedy="Write Parquet or Arrow, or leave the column out.",
-            column=name,
-        ) from cause
+        problem = f"The column {name!r} holds {type(value).__name__}, which JSON cannot hold."
+        raise InputError(problem, remedy="Write Parquet or Arrow, or leave the column out.", column=name) from cause
 
 
 def parse_object(text: str, name: str, line: int) -> dict[str, Any]:
@@ -197,12 +194,9 @@ def decompress(content: bytes, compression: str, name: str) -> bytes:
     except (FileTooLargeError, MemoryError):
         raise
     except Exception as cause:  # each library has errors of its own for the same fault
-        raise DamagedFileError(
-            f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}.",
-            remedy="Check that the file is whole, and say what it is with --format, such as csv or csv.gz.",
-            path=name,
-            compression=compression,
-        ) from cause
+        problem = f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}."
+        remedy = "Check that the file is whole, and say what it is with --format, such as csv or csv.gz."
+        raise DamagedFileError(problem, remedy=remedy, path=name, compression=compression) from cause
     return b"".join(parts)
 
 

@@ -110,25 +110,17 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     wrong = np.flatnonzero(lengths != wanted)
     if len(wrong):
         row = int(wrong[0])
-        raise ProbabilityError(
-            f"Row {row} has a list of {int(lengths[row])} probabilities in {name!r}, not of {wanted}.",
-            remedy="Give every row one probability per class, in the same order.",
-            row=row,
-            column=name,
-            length=int(lengths[row]),
-            n_classes=wanted,
-        )
+        problem = f"Row {row} has a list of {int(lengths[row])} probabilities in {name!r}, not of {wanted}."
+        remedy = "Give every row one probability per class, in the same order."
+        raise ProbabilityError(problem, remedy=remedy, row=row, column=name, length=int(lengths[row]), n_classes=wanted)
     values = column.flatten()
     if values.null_count:
         row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(wanted, 1)
         raise ProbabilityError(f"Row {row} has a missing probability in {name!r}.", remedy=_FILL, row=row, column=name)
     if not arrow.types.is_floating(values.type):
         if not (arrow.types.is_integer(values.type) or arrow.types.is_decimal(values.type) or arrow.types.is_null(values.type)):
-            raise ProbabilityError(
-                f"The lists in {name!r} hold {values.type}, not numbers.",
-                remedy="Name a column of classes, or of lists with one probability per class.",
-                column=name,
-            )
+            problem = f"The lists in {name!r} hold {values.type}, not numbers."
+            raise ProbabilityError(problem, remedy="Name a column of classes, or of lists with one probability per class.", column=name)
         values = values.cast(arrow.float64())
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
 

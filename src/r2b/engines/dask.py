@@ -66,11 +66,9 @@ class DaskSource(Source):
     def __post_init__(self) -> None:
         strange = next((name for name in self.table.columns if not isinstance(name, str)), None)
         if strange is not None:
-            raise ParameterError(
-                f"The name {strange!r} of a column of {self.name} is not text.",
-                remedy="Columns are asked for by name: rename them, such as with frame.rename(columns=str).",
-                column=strange,
-            )
+            problem = f"The name {strange!r} of a column of {self.name} is not text."
+            remedy = "Columns are asked for by name: rename them, such as with frame.rename(columns=str)."
+            raise ParameterError(problem, remedy=remedy, column=strange)
         object.__setattr__(self, "names", tuple(self.table.columns))
 
     def first_list_length(self, column: str) -> int | None:
@@ -177,12 +175,8 @@ def record_of(part: Any, place: str) -> Any:
         found = re.search(r"column (.+) with type", str(cause.args[-1]))
         column = found[1] if found else None
         named = f"the column {column!r}" if column else f"a column of {', '.join(map(repr, part.columns))}"
-        raise MixedTypeError(
-            f"In {place}: {named} holds values of several types: {str(cause.args[0]).splitlines()[0].rstrip('.')}.",
-            remedy="Give all values of a column the same type.",
-            place=place,
-            column=column,
-        ) from cause
+        problem = f"In {place}: {named} holds values of several types: {str(cause.args[0]).splitlines()[0].rstrip('.')}."
+        raise MixedTypeError(problem, remedy="Give all values of a column the same type.", place=place, column=column) from cause
 
 
 def may_hold_lists(dtype: Any) -> bool:

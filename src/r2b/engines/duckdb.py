@@ -41,11 +41,8 @@ class DuckDBSource(LazySource):
         for name in self.table.columns:
             other = known.setdefault(name.lower(), name)
             if other != name:
-                raise ParameterError(
-                    f"The DuckDB relation has columns {other!r} and {name!r}, which DuckDB takes for the same name.",
-                    remedy="Rename one of them in its query, such as SELECT ... AS other.",
-                    column=name,
-                )
+                problem = f"The DuckDB relation has columns {other!r} and {name!r}, which DuckDB takes for the same name."
+                raise ParameterError(problem, remedy="Rename one of them in its query, such as SELECT ... AS other.", column=name)
         object.__setattr__(self, "names", tuple(self.table.columns))
 
     def first_list_length(self, column: str) -> int | None:

@@ -178,11 +178,8 @@ def _entries(sensitive: Any, control: Any) -> dict[str, dict[str, list[Any]]]:
     found = {"sensitive_features": _columns(sensitive), "control_features": {} if control is None else _columns(control)}
     lengths = {name: len(column) for columns in found.values() for name, column in columns.items()}
     if len(set(lengths.values())) != 1:
-        raise LengthError(
-            f"The columns of attributes have different lengths: {lengths}.",
-            remedy="Give every attribute one value per cell of the blocks.",
-            lengths=lengths,
-        )
+        problem = f"The columns of attributes have different lengths: {lengths}."
+        raise LengthError(problem, remedy="Give every attribute one value per cell of the blocks.", lengths=lengths)
     return found
 
 
@@ -195,12 +192,8 @@ def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Flo
     for number, (rows, weight, wrong) in enumerate(blocks.run(BlockCheck(n_entries, n_classes))):
         if len(wrong):
             kind, problem, remedy = list(_WRONG.values())[int(wrong[0])]
-            raise kind(
-                f"In block {number}, {problem.format(int(wrong[1]))}.",
-                remedy=remedy or "See r2b.engines.Block for what a block holds.",
-                block=number,
-                row=int(wrong[1]),
-            )
+            problem = f"In block {number}, {problem.format(int(wrong[1]))}."
+            raise kind(problem, remedy=remedy or "See r2b.engines.Block for what a block holds.", block=number, row=int(wrong[1]))
         total = [rows, weight] if total is None else added([total, [rows, weight]])
     if total is None:
         raise EmptyError("There are no blocks.", remedy="Pass at least one row.")
@@ -355,11 +348,9 @@ def open_remote(
         Entries of the sample that is brought home.
     """
     if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
-        raise ParameterError(
-            f"sample_entries is {sample_entries!r}.",
-            remedy="Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0.",
-            sample_entries=sample_entries,
-        )
+        problem = f"sample_entries is {sample_entries!r}."
+        remedy = "Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0."
+        raise ParameterError(problem, remedy=remedy, sample_entries=sample_entries)
     oracle = RemoteOracle(blocks, cell_weight, n_rows, len(schema.classes), sample_entries, settings.kernel, settings.threads)
     extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
     return RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)

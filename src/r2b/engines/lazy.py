@@ -9,7 +9,7 @@ import mmap
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -154,19 +154,16 @@ class LazySource(Source):
         held: list[Block] = []
         spool: Spool | None = None
         n_bytes = 0
-        try:
+        with ExitStack() as stack:
+            stack.callback(held.clear)
             for block in ahead(decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))):
                 n_bytes += block.labels.nbytes
                 held.append(block)
                 if spool is None and n_bytes > _IN_MEMORY:
-                    spool = Spool(tempfile.gettempdir())
+                    spool = stack.enter_context(closing(Spool(tempfile.gettempdir())))
                 while spool is not None and held:
                     spool.add(held.pop(0))
             yield HeldBlocks(held) if spool is None else spool
-        finally:
-            held.clear()
-            if spool is not None:
-                spool.close()
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a frame with new columns after the old ones."""
@@ -236,11 +233,9 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
         new = unweighted(Batch(record))
     except UnseenError as error:
         # The rows of the record are combinations: their numbers say nothing of the table.
-        raise UnseenError(
-            f"The table has the value {error.facts.get('value')!r}, which was not there when the labels were made.",
-            remedy="Debias again, and leave the table alone until its labels are written.",
-            value=error.facts.get("value"),
-        ) from error
+        problem = f"The table has the value {error.facts.get('value')!r}, which was not there when the labels were made."
+        remedy = "Debias again, and leave the table alone until its labels are written."
+        raise UnseenError(problem, remedy=remedy, value=error.facts.get("value")) from error
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
     own = tuple(f"r2b: key {place}" for place in range(len(keys)))

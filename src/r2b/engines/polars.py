@@ -45,11 +45,8 @@ class PolarsSource(LazySource):
     def __post_init__(self) -> None:
         strange = next((name for name in self._schema if name == "*" or (name.startswith("^") and name.endswith("$"))), None)
         if strange is not None:
-            raise ParameterError(
-                f"The LazyFrame has a column called {strange!r}, which Polars takes for a pattern of names.",
-                remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).",
-                column=strange,
-            )
+            problem = f"The LazyFrame has a column called {strange!r}, which Polars takes for a pattern of names."
+            raise ParameterError(problem, remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).", column=strange)
         object.__setattr__(self, "names", tuple(self._schema))
         plan = self.table.explain(optimized=False).splitlines()
         object.__setattr__(self, "ordered", all(_IN_ORDER.match(line.strip()) for line in plan))

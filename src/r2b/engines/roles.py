@@ -173,11 +173,9 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
         return ()
     names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else None
     if names is None or not all(isinstance(name, str) for name in names):
-        raise ParameterError(
-            f"{argument} is {given!r}.",
-            remedy="A table that is scanned is asked for by the names of its columns: pass one name or a list of them.",
-            argument=argument,
-        )
+        problem = f"{argument} is {given!r}."
+        remedy = "A table that is scanned is asked for by the names of its columns: pass one name or a list of them."
+        raise ParameterError(problem, remedy=remedy, argument=argument)
     return names
 
 
@@ -223,18 +221,12 @@ def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[st
     for argument, columns in chosen:
         for column in columns:
             if column not in names:
-                raise ParameterError(
-                    f"{table} has no column {column!r}, which {argument} names.",
-                    remedy=did_you_mean(column, names) or f"Its columns are {listed_names(names)}.",
-                    column=column,
-                    argument=argument,
-                )
+                problem = f"{table} has no column {column!r}, which {argument} names."
+                remedy = did_you_mean(column, names) or f"Its columns are {listed_names(names)}."
+                raise ParameterError(problem, remedy=remedy, column=column, argument=argument)
             if list(names).count(column) > 1:
-                raise ParameterError(
-                    f"{table} has {list(names).count(column)} columns named {column!r}.",
-                    remedy="Rename all but one of them.",
-                    column=column,
-                )
+                problem = f"{table} has {list(names).count(column)} columns named {column!r}."
+                raise ParameterError(problem, remedy="Rename all but one of them.", column=column)
             if column in role and "key" not in (argument, role[column]):
                 raise ParameterError(
                     f"The column {column!r} is named by {role[column]} and by {argument}.", remedy="Name each column once.", column=column

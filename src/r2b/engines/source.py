@@ -179,11 +179,9 @@ def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], 
             return tuple(f"{name}_fair" for name in roles.label)
         bytes_ = next((each for each in classes if isinstance(each, bytes)), None)
         if bytes_ is not None:
-            raise ParameterError(
-                f"The class {bytes_!r} is bytes, of which no name of a column can be made.",
-                remedy="Take 'round', 'sample' or 'expand', which need no column per class, or cast the labels to text.",
-                value=bytes_,
-            )
+            problem = f"The class {bytes_!r} is bytes, of which no name of a column can be made."
+            remedy = "Take 'round', 'sample' or 'expand', which need no column per class, or cast the labels to text."
+            raise ParameterError(problem, remedy=remedy, value=bytes_)
         return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
     if form == "expand":
         return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]

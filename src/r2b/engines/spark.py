@@ -23,7 +23,7 @@ from r2b.engines.batch import Batch
 from r2b.engines.lazy import joins, lookup
 from r2b.engines.roles import Decode, free_name, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
-from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, Ship, unpacked
+from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, stream_of, unpacked
 from r2b.engines.tally import MOST_COMBINATIONS, Counter, Tally, added_up
 from r2b.errors import EmptyError, InputError, MissingExtraError, ParameterError
 
@@ -84,21 +84,15 @@ class SparkSource(Source):
         """Give the length of the first list, by one small job."""
         kind = self.data.schema.fields[self.names.index(column)].dataType
         if type(kind).__name__ == "VectorUDT":
-            raise ParameterError(
-                f"The column {column!r} holds vectors of Spark ML.",
-                remedy="Make lists of them with pyspark.ml.functions.vector_to_array.",
-                column=column,
-            )
+            problem = f"The column {column!r} holds vectors of Spark ML."
+            raise ParameterError(problem, remedy="Make lists of them with pyspark.ml.functions.vector_to_array.", column=column)
         if kind.typeName() != "array":
             return None
         from pyspark.sql import types
 
         if not isinstance(kind.elementType, types.NumericType):
-            raise InputError(
-                f"The column {column!r} holds lists of {kind.elementType.simpleString()}, not of probabilities.",
-                remedy="Name a column of classes, or of lists of numbers.",
-                column=column,
-            )
+            problem = f"The column {column!r} holds lists of {kind.elementType.simpleString()}, not of probabilities."
+            raise InputError(problem, remedy="Name a column of classes, or of lists of numbers.", column=column)
         rows = self.select([column])[0].limit(1).collect()
         if not rows:
             raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
@@ -110,7 +104,7 @@ class SparkSource(Source):
         """Bring the rows to the driver, one partition after the other."""
         frame, names = self.select(columns)
         with set_up_errors():
-            for row in mapped(frame, Ship(names), RESULTS).toLocalIterator():
+            for row in mapped(frame, Run(names, stream_of, counts=False), RESULTS).toLocalIterator():
                 content, first, place = unpacked(row["result"])
                 for record in pyarrow().ipc.open_stream(content):
                     yield Batch(record, first, place, first)
@@ -218,11 +212,8 @@ def _refuse_other_frames(frame: Any) -> None:
             remedy="Pass frame.to_spark(), or frame.to_spark(index_col='id') to keep its index as a key.",
         )
     if not hasattr(frame, "toArrow"):
-        raise MissingExtraError(
-            "The Spark frame is of a version before 4.0, which cannot give Arrow tables.",
-            remedy="Install a later one: pip install 'r2b[spark]'.",
-            library="pyspark",
-        )
+        problem = "The Spark frame is of a version before 4.0, which cannot give Arrow tables."
+        raise MissingExtraError(problem, remedy="Install a later one: pip install 'r2b[spark]'.", library="pyspark")
     if frame.isStreaming:
         raise ParameterError(
             "The Spark frame is a stream, whose rows have no end.", remedy="Write it to a table, and pass a frame of that."

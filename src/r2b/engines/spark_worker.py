@@ -100,10 +100,11 @@ class Run:
     names: tuple[str, ...]
     work: Callable[[Batch], Any]
     rows: int = BATCH_ROWS
+    counts: bool = True
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Give one result per batch."""
-        return sent((self.work(batch) for batch in in_place(records, self.names, self.rows)), counts=True)
+        """Give one result per batch; those that are counts are mostly zeros."""
+        return sent((self.work(batch) for batch in in_place(records, self.names, self.rows)), counts=self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,18 +126,8 @@ class Count:
         yield counter
 
 
-@dataclass(frozen=True, eq=False)
-class Ship:
-    """Sends batches home as they are, as Arrow streams."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Give one stream per batch."""
-        return sent(_stream(batch) for batch in in_place(records, self.names, BATCH_ROWS))
-
-
-def _stream(batch: Batch) -> tuple[bytes, int, str]:
+def stream_of(batch: Batch) -> tuple[bytes, int, str]:
+    """Give a batch as an Arrow stream, its first row and its place, to be sent home."""
     arrow = pyarrow()
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, batch.record.schema) as writer:

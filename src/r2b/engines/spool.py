@@ -11,7 +11,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -133,13 +133,10 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
     folder = source.scratch or tempfile.gettempdir()
     with keeping(folder):
         refuse_little_room(folder, needed(source, decode), "decoded probabilities", _ELSEWHERE)
-    spool = Spool(folder, source.threads)
-    try:
+    with closing(Spool(folder, source.threads)) as spool:
         for block in source.run(decode.roles.used, decode):
             spool.add(block)
         yield spool
-    finally:
-        spool.close()
 
 
 def needed(source: FileSource, decode: Decode) -> int:

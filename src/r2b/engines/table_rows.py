@@ -141,11 +141,9 @@ class TableRows(LabelRows):
             raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
         keys, drawn = names_of(key, "key"), form in ("round", "sample")
         if drawn and not keys and not source.ordered:
-            raise ParameterError(
-                f"The rows of {source.name} have no order, so that nothing tells them apart for {form!r}.",
-                remedy="Name columns that do, such as key='id'; the same keys then always get the same labels.",
-                form=form,
-            )
+            problem = f"The rows of {source.name} have no order, so that nothing tells them apart for {form!r}."
+            remedy = "Name columns that do, such as key='id'; the same keys then always get the same labels."
+            raise ParameterError(problem, remedy=remedy, form=form)
         refuse_columns(source.names, [("key", keys)], source.subject)
         names = new_names(form, new_column, roles, rule.schema.classes.values.tolist(), ordered=source.ordered)
         refuse_taken(names, source)
@@ -227,11 +225,8 @@ def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     """Refuse names of new columns that columns have already."""
     taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
     if taken is not None:
-        raise ParameterError(
-            f"The new column {taken!r} would have the name of a column of {source.name}.",
-            remedy="Choose another name with new_column.",
-            column=taken,
-        )
+        problem = f"The new column {taken!r} would have the name of a column of {source.name}."
+        raise ParameterError(problem, remedy="Choose another name with new_column.", column=taken)
 
 
 def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) -> None:
@@ -243,11 +238,8 @@ def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) 
             count = f"{gaps[name]:,} of {tally.n_rows:,} rows {'has' if gaps[name] == 1 else 'have'} none. "
             source.refuse_missing(name, count + (NO_LABEL if label else NO_ATTRIBUTE))
         if gaps[name] == tally.n_rows:
-            raise MissingValueError(
-                f"None of the {tally.n_rows:,} rows of {source.name} has a value in {name!r}.",
-                remedy="Leave this column out, or check that the right one was named.",
-                column=name,
-            )
+            problem = f"None of the {tally.n_rows:,} rows of {source.name} has a value in {name!r}."
+            raise MissingValueError(problem, remedy="Leave this column out, or check that the right one was named.", column=name)
 
 
 def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
@@ -256,11 +248,8 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
     length = source.list_length(roles.label[0]) if roles.listed else None
     classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
     if len(classes) < 2:
-        raise ParameterError(
-            f"The lists of probabilities have {'one entry' if length else 'no entries'}.",
-            remedy="Give one probability per class.",
-            n_classes=len(classes),
-        )
+        problem = f"The lists of probabilities have {'one entry' if length else 'no entries'}."
+        raise ParameterError(problem, remedy="Give one probability per class.", n_classes=len(classes))
     return classes
 
 
@@ -344,9 +333,6 @@ def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
         if not isinstance(row, int):
             raise
         count, values = int(tally.count[row]), ", ".join(f"{name!r} {tally.columns[name][row].as_py()!r}" for name in keys)
-        raise UnseenError(
-            f"{source.subject} has {count:,} row{'s' if count > 1 else ''} with {values}, for which the prices were not found.",
-            remedy="Correct or drop such rows, or debias this table.",
-            **facts,
-        ) from error
+        problem = f"{source.subject} has {count:,} row{'s' if count > 1 else ''} with {values}, for which the prices were not found."
+        raise UnseenError(problem, remedy="Correct or drop such rows, or debias this table.", **facts) from error
     return replace(data, groups=replace(data.groups, repeats=tally.count))

@@ -185,7 +185,7 @@ class Scan:
         refuse_other_kind(fair, roles, self.source.name)
         held = None if roles.categorical else held_rows(self.source, roles, fair.schema, normalize)
         counted = None if roles.soft else held or recounted(self.source, fair.schema, roles)
-        total = held and held.n_rows
+        total = None if held is None else held.n_rows
         return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, held, total))
 
     def audit(

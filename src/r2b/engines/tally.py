@@ -188,11 +188,8 @@ class Counter:
                 kept[place] = new
             elif not unknown(new) and not same_values(old, new):
                 name = self.keys[place]
-                raise MixedTypeError(
-                    f"The column {name!r} holds {old} in one part of the table and {new} in another.",
-                    remedy="Give all values of a column the same type.",
-                    column=name,
-                )
+                problem = f"The column {name!r} holds {old} in one part of the table and {new} in another."
+                raise MixedTypeError(problem, remedy="Give all values of a column the same type.", column=name)
         self._types = kept
 
 
@@ -233,11 +230,8 @@ class _Missing(Enum):
 def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
     """Give codes and the values they stand for; a null has a code of its own."""
     if pyarrow().types.is_nested(column.type):
-        raise InputError(
-            f"The values of the column {name!r} are of the nested type {column.type}, which cannot name a class or group.",
-            remedy="Pass one plain value per row: text, whole number, true/false or date.",
-            column=name,
-        )
+        problem = f"The values of the column {name!r} are of the nested type {column.type}, which cannot name a class or group."
+        raise InputError(problem, remedy="Pass one plain value per row: text, whole number, true/false or date.", column=name)
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode(null_encoding="encode")
     values = coded.dictionary.to_pylist()
     indices = coded.indices
@@ -258,13 +252,9 @@ def _weights(batch: Batch, name: str) -> Floats:
         wrong = int(np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[0])
         with batch.placed():
             found = f"the weight {float(weight[wrong])!r}" if column[wrong].is_valid else "no weight"
-            raise WeightError(
-                f"Row {wrong} has {found} in {name!r}.",
-                remedy="Give every row a finite weight of zero or more, or drop such rows.",
-                row=wrong,
-                value=float(weight[wrong]),
-                column=name,
-            )
+            problem = f"Row {wrong} has {found} in {name!r}."
+            remedy = "Give every row a finite weight of zero or more, or drop such rows."
+            raise WeightError(problem, remedy=remedy, row=wrong, value=float(weight[wrong]), column=name)
     return weight
 
 

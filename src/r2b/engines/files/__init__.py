@@ -127,22 +127,16 @@ class FileSource(Source):
             raise ParameterError(f"The delimiter is {delimiter!r}.", remedy="Pass one character, such as ';' .", delimiter=delimiter)
         listing = list_files(path, format, stream, scratch)
         if na != EMPTY and listing.format.kind not in ("csv", "tsv"):
-            raise ParameterError(
-                f"{listing.name} is {listing.format}, which says itself what is missing; text that means it (na) is for CSV and TSV.",
-                remedy="Leave it out, and make what should count as missing null in the table.",
-                na=na,
-            )
+            problem = f"{listing.name} is {listing.format}, which says itself what is missing; text that means it (na) is for CSV and TSV."
+            raise ParameterError(problem, remedy="Leave it out, and make what should count as missing null in the table.", na=na)
         stored = [open_stored(part, listing.format, delimiter, na, encoding, scratch) for part in listing.parts]
         refuse_other_columns(stored, listing.format)
         keys = key_values(listing.parts)
         both = next((name for name in keys if name in stored[0].schema.names), None)
         if both is not None:
-            raise InputError(
-                f"The column {both!r} is in {listing.parts[0].name} and is named by its folder as well.",
-                remedy="Leave it out of the files, or rename one of the two.",
-                column=both,
-                path=listing.parts[0].path,
-            )
+            problem = f"The column {both!r} is in {listing.parts[0].name} and is named by its folder as well."
+            remedy = "Leave it out of the files, or rename one of the two."
+            raise InputError(problem, remedy=remedy, column=both, path=listing.parts[0].path)
         return cls(listing, tuple(stored), keys, threads=threads, scratch=scratch)
 
     def with_numbers(self, wanted: Sequence[str]) -> FileSource:
@@ -193,12 +187,9 @@ class FileSource(Source):
             if name not in self.names:
                 header = getattr(self.files[0], "header", None)
                 remedy = (header and header.remedy_for(name)) or did_you_mean(name, self.names)
-                raise ParameterError(
-                    f"{self.name} has no column {name!r} ({what}).",
-                    remedy=remedy or f"Its columns are {listed_names(self.names)}.",
-                    column=name,
-                    columns=self.names,
-                )
+                problem = f"{self.name} has no column {name!r} ({what})."
+                remedy = remedy or f"Its columns are {listed_names(self.names)}."
+                raise ParameterError(problem, remedy=remedy, column=name, columns=self.names)
         self.refuse_twice(wanted)
 
     def refuse_twice(self, wanted: Sequence[str]) -> None:
@@ -206,12 +197,8 @@ class FileSource(Source):
         for name in wanted:
             places = [place + 1 for place, each in enumerate(self.names) if each == name]
             if len(places) > 1:
-                raise InputError(
-                    f"{self.name} has {len(places)} columns called {name!r} (columns {', '.join(map(str, places))}).",
-                    remedy="Give each a name of its own.",
-                    column=name,
-                    places=places,
-                )
+                problem = f"{self.name} has {len(places)} columns called {name!r} (columns {', '.join(map(str, places))})."
+                raise InputError(problem, remedy="Give each a name of its own.", column=name, places=places)
 
     def place(self, row: int) -> str:
         """Say where a row is, for errors: its number, in text its line and, where there are several files, the file.
@@ -301,11 +288,8 @@ class FileSource(Source):
         except OSError:
             same = False
         if not same:
-            raise InputError(
-                f"{file.part.name} was changed or removed while the table was read.",
-                remedy="Leave the files alone until it is done, and start again.",
-                path=file.part.path,
-            )
+            problem = f"{file.part.name} was changed or removed while the table was read."
+            raise InputError(problem, remedy="Leave the files alone until it is done, and start again.", path=file.part.path)
 
     def completed(self, batch: Batch, columns: Sequence[str] | None, number: int) -> Batch:
         """Put in what the folders say, and read text as numbers where numbers are wanted."""

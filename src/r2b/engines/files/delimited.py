@@ -64,12 +64,9 @@ class Header:
             raise EmptyError(f"{file} is empty.", remedy="Pass a file with a header and at least one row.", path=file)
         first = next(_lines(text)).strip()
         if re.fullmatch(r"sep=.", first.strip('"').lower()):
-            raise InputError(
-                f"The first line of {file}, {first!r}, is a note to a spreadsheet, not a header.",
-                remedy="Remove the line; where the header does not tell the delimiter, pass it with --delimiter.",
-                path=file,
-                line=1,
-            )
+            problem = f"The first line of {file}, {first!r}, is a note to a spreadsheet, not a header."
+            remedy = "Remove the line; where the header does not tell the delimiter, pass it with --delimiter."
+            raise InputError(problem, remedy=remedy, path=file, line=1)
         if delimiter is None:
             delimiter = "\t" if format.kind == "tsv" else _delimiter_of(text)
         reader = csv.reader(_lines(text), delimiter=delimiter, strict=True)
@@ -99,14 +96,8 @@ class Header:
         for mark in _MARKS:  # where another one makes header and line agree, it is the delimiter that is wrong, not the line
             if 1 < len(_split(self.raw, mark)) == len(_split(record, mark)) and mark != self.dialect.delimiter:
                 remedy = _separated(mark)
-        return InputError(
-            f"{where} of {self.file} has {n_fields} field{'' if n_fields == 1 else 's'}, but the header has {len(self.names)}.",
-            remedy=remedy,
-            path=self.file,
-            line=first,
-            n_fields=n_fields,
-            n_names=len(self.names),
-        )
+        problem = f"{where} of {self.file} has {n_fields} field{'' if n_fields == 1 else 's'}, but the header has {len(self.names)}."
+        return InputError(problem, remedy=remedy, path=self.file, line=first, n_fields=n_fields, n_names=len(self.names))
 
 
 class DelimitedStored(TextStored):
@@ -290,12 +281,9 @@ def _split(line: str, mark: str) -> list[str]:
 
 
 def _unreadable(file: str, line: int, cause: csv.Error) -> InputError:
-    return InputError(
-        f"{file} cannot be read from line {line} on: {cause}.",
-        remedy="A field with quotes inside must be in quotes, and each of its quotes written twice.",
-        path=file,
-        line=line,
-    )
+    problem = f"{file} cannot be read from line {line} on: {cause}."
+    remedy = "A field with quotes inside must be in quotes, and each of its quotes written twice."
+    return InputError(problem, remedy=remedy, path=file, line=line)
 
 
 def _delimiter_of(text: str) -> str:

@@ -63,12 +63,8 @@ class JsonStored(TextStored):
             return []
         arrow, records = pyarrow(), self._records(chunk)
         for name in self.mixed.intersection(columns or ()):
-            raise MixedTypeError(
-                f"The key {name!r} of {self.part.name} holds values of several types, or numbers of more than 64 bits.",
-                remedy="Write all of them as numbers, or all as text.",
-                column=name,
-                path=self.part.path,
-            )
+            problem = f"The key {name!r} of {self.part.name} holds values of several types, or numbers of more than 64 bits."
+            raise MixedTypeError(problem, remedy="Write all of them as numbers, or all as text.", column=name, path=self.part.path)
         fields = list(self.schema) if columns is None else [self.schema.field(name) for name in columns]
         values = {field.name: [record.get(field.name) for record in records] for field in fields}
         arrays = [

@@ -183,11 +183,9 @@ def local_path(given: str | os.PathLike[str]) -> str:
     if path.startswith("file:"):
         return url2pathname(path.removeprefix("file:").removeprefix("//localhost").removeprefix("//"))
     if _ADDRESS.match(path):
-        raise ParameterError(
-            f"{path!r} is an address, and only files of this machine are read and written.",
-            remedy="Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...).",
-            path=path,
-        )
+        problem = f"{path!r} is an address, and only files of this machine are read and written."
+        remedy = "Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...)."
+        raise ParameterError(problem, remedy=remedy, path=path)
     return path if os.path.exists(path) else os.path.expanduser(path)
 
 
@@ -277,11 +275,9 @@ def _format(paths: Sequence[str], format: str | None) -> Format:
         if shape is None:
             if len(paths) == 1:
                 refuse_foreign(name)
-            raise ParameterError(
-                f"The name {name!r} does not tell a format.",
-                remedy=f"Say which it is with format='csv' or the like. {_REMEDY if len(paths) > 1 else ''}".strip(),
-                path=path,
-            )
+            problem = f"The name {name!r} does not tell a format."
+            remedy = f"Say which it is with format='csv' or the like. {_REMEDY if len(paths) > 1 else ''}".strip()
+            raise ParameterError(problem, remedy=remedy, path=path)
         found.setdefault(shape, path)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]

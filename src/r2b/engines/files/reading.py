@@ -135,12 +135,9 @@ def reading(part: Part, place: str = "") -> Iterator[None]:
         yield
     except _faults() as cause:
         where = f"{part.name}{f', {place}' if place else ''}"
-        raise DamagedFileError(
-            f"{where} cannot be read: {first_line(cause)}.",
-            remedy="Check that the file is whole; write it again where it is not.",
-            path=part.path,
-            place=where,
-        ) from cause
+        problem = f"{where} cannot be read: {first_line(cause)}."
+        remedy = "Check that the file is whole; write it again where it is not."
+        raise DamagedFileError(problem, remedy=remedy, path=part.path, place=where) from cause
 
 
 def _faults() -> tuple[type[Exception], ...]:

@@ -74,11 +74,8 @@ def shape_of(source: FileSource, path: str, format: str | None = None) -> Format
     shape = format_for(Path(path).name, format) if format is not None or "." in Path(path).name else own
     if shape.kind != own.kind or path == STANDARD:
         where = "standard output is one" if path == STANDARD else f"{path} names {shape}"
-        raise ParameterError(
-            f"{source.name} is a table of {own} in several files, which leaves as a folder of such; {where}.",
-            remedy="Pass the name of a folder.",
-            path=path,
-        )
+        problem = f"{source.name} is a table of {own} in several files, which leaves as a folder of such; {where}."
+        raise ParameterError(problem, remedy="Pass the name of a folder.", path=path)
     return own
 
 
@@ -107,11 +104,8 @@ def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
                 )
     mixed = next((name for file in source.files if isinstance(file, JsonStored) for name in sorted(file.mixed)), None)
     if mixed is not None and not shape.is_text:
-        raise InputError(
-            f"The column {mixed!r} holds values of several types, which Arrow cannot hold in one column.",
-            remedy="Write JSON Lines or CSV.",
-            column=mixed,
-        )
+        problem = f"The column {mixed!r} holds values of several types, which Arrow cannot hold in one column."
+        raise InputError(problem, remedy="Write JSON Lines or CSV.", column=mixed)
 
 
 def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, format: str | None = None) -> None:
@@ -341,11 +335,9 @@ class TextOut(Out):
         try:
             self._file.write(piece if self._encoder is None else self._encoder.encode(piece.decode()))
         except UnicodeEncodeError as cause:
-            raise InputError(
-                f"The character {cause.object[cause.start]!r} cannot be written in the encoding {self.encoding}.",
-                remedy="Write Parquet or Arrow, or convert the file to UTF-8 first.",
-                encoding=self.encoding,
-            ) from cause
+            problem = f"The character {cause.object[cause.start]!r} cannot be written in the encoding {self.encoding}."
+            remedy = "Write Parquet or Arrow, or convert the file to UTF-8 first."
+            raise InputError(problem, remedy=remedy, encoding=self.encoding) from cause
 
 
 def header_of(file: Stored, new: Sequence[str], shape: Format) -> bytes:
