@@ -144,6 +144,7 @@ def refuse_growth(name: str, packed: int, size: int, remedy: str = _STREAM) -> N
 
     Examples
     --------
+    >>> from r2b._files.formats import unpacked_within
     >>> with unpacked_within(10_000_000):
     ...     refuse_growth("people.csv.zst", 2_000_000, 8_000_000)
     """

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from r2b import Scan, report
+from r2b.engines.tables import roles_of, rows_for_audit
 from r2b._files import AtomicWriter
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
@@ -39,14 +40,14 @@ def write_reports(
     leaving : tuple (str, Realised), optional
         The form in which labels left, and what holds for them.
     """
-    roles, families = scan.chosen(**columns), options.get("families", "both")
+    roles, families = roles_of(scan.source, **columns), options.get("families", "both")
     asked = {name: options[name] for name in SHARED if name in options}
     normalize = options.get("normalize", False)
     found = scan.audit(**columns, families="both" if isinstance(families, str) else families, normalize=normalize, **asked, **draws)
     request, settings = request_and_settings(options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
-        data = scan.rows_for_audit(roles, request, normalize=normalize, clustered=draws.get("clusters") is not None)
+        data = rows_for_audit(scan.source, roles, request.missing, normalize=normalize, clustered=draws.get("clusters") is not None)
         task = MemoryTask.of(data, request, settings, options.get("costs"))
         facts = report.gathered(task, found, label_name=roles.stem, command=command_line(), options=options, draws=draws, leaving=leaving)
     for name, path in paths.items():

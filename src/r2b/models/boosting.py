@@ -187,10 +187,8 @@ def train_xgboost(
     ------
     MissingExtraError
         XGBoost is not installed.
-    ParameterError
-        A parameter was given that follows from the labels.
-    InputError
-        Labels, weights and X do not fit together.
+    ParameterError, InputError
+        As for :func:`train_lightgbm`.
 
     Examples
     --------
