@@ -18,8 +18,7 @@ import numpy as np
 
 from r2b import Continuous, Membership, Scan
 from r2b._files import did_you_mean
-from r2b._files.formats import MOST_UNPACKED, unpacked_within
-from r2b._files.formats import as_text
+from r2b._files.formats import MOST_UNPACKED, as_text, unpacked_within
 from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b.cli import completing
 from r2b.cli.printing import spelled

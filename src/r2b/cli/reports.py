@@ -6,12 +6,12 @@ import warnings
 from typing import Any
 
 from r2b import Scan, report
-from r2b.engines.tables import roles_of, rows_for_audit
 from r2b._files import AtomicWriter
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b.cli.options import command_line
+from r2b.engines.tables import roles_of, rows_for_audit
 from r2b.errors import NotSolvedWarning
 from r2b.report.facts import SHARED
 
