@@ -2,11 +2,11 @@
 
     python benchmarks/language_campaign.py --seed 0 --count 500
 
-A problem follows from its number alone: labels (classes or probabilities), weights, groups, memberships, a continuous attribute, missing
-values, strata, families with bounds of their own, epsilon, lam, costs and the objective. The other side is written out row by row
-(`tests/families_qp.py`): the least violation of all bounds by a linear programme (HiGHS) tells whether any labels meet them, a quadratic
-programme (Clarabel) or the linear one what the best cost. Every disagreement in status or optimum is printed with its number; the exit
-status is 1 where there is one.
+A problem follows from its number alone: labels (classes or probabilities), weights, groups, memberships (whole and partial), a continuous
+attribute, missing values, strata, families with bounds of their own, epsilon, offsets, lam, costs and the objective. The other side is
+written out row by row (`tests/families_qp.py`): the least violation of all bounds by a linear programme (HiGHS) tells whether any labels
+meet them, a quadratic programme (Clarabel) or the linear one what the best cost. Every disagreement in status or optimum is printed with
+its number; the exit status is 1 where there is one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +69,10 @@ def drawn(seed: int) -> Drawn:
         if extra.startswith("tiny"):
             chances = chances ** rng.integers(1, 12)
             chances /= chances.sum(axis=1, keepdims=True)
-        sensitive["town"] = r2b.Membership(chances)
+        also = np.random.default_rng([seed, 23])
+        partial = bool(also.random() < 0.3)
+        chances = chances * also.random((n, 1)) if partial else chances
+        sensitive["town"] = r2b.Membership(chances, partial=partial)
         columns["town"] = (chances, np.ones(n, bool))
     if extra == "age":
         age = rng.integers(20, 40, n).astype(float)
@@ -93,6 +96,10 @@ def drawn(seed: int) -> Drawn:
         arguments["costs"] = costs
     families, rules, told = _families(rng, extra, strata, columns, who)
     arguments["families"] = families
+    offsets = {} if control or missing == "group" else _offsets(np.random.default_rng([seed, 29]), chosen_names(families), rules)
+    if offsets:
+        arguments["offsets"] = offsets
+        told.append(f"offsets of {', '.join(offsets)}")
     lam = 0.0 if agreement else lam
     table = Table(who.y, who.w, rules, lam, costs)
     also = f"{'strata, ' if control else ''}{'costs, ' if costs is not None else ''}"
@@ -121,6 +128,24 @@ def _families(rng, extra, strata, columns, who):  # type: ignore[no-untyped-def]
         for _, inside in strata:
             rules += _rules(names, kind, epsilon, target, inside, columns, who)
     return families, rules, told
+
+
+def chosen_names(families: list[r2b.Family]) -> list[str]:
+    """Name families as `debias` does."""
+    return [" x ".join(family.names) for family in families]
+
+
+def _offsets(rng: np.random.Generator, names: list[str], rules: list[Rule]) -> dict[str, np.ndarray]:
+    """Draw offsets for some families of one problem in three, and put them into their rules; families of one group have no rule."""
+    if len(names) != len(rules) or rng.random() > 1 / 3:
+        return {}
+    found, size = {}, rng.choice([0.003, 0.03, 0.15])
+    for place, (name, rule) in enumerate(zip(names, rules, strict=True)):
+        if rule.bound != "moments" and rng.random() < 0.8:
+            drawn = rng.normal(0.0, size, (rule.counts.shape[1], len(rule.epsilon)))
+            found[name] = drawn - drawn.mean(axis=1, keepdims=True)
+            rules[place] = replace(rule, offsets=found[name])
+    return found
 
 
 def _epsilon(rng: np.random.Generator, classes: int) -> np.ndarray:

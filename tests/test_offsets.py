@@ -15,6 +15,7 @@ from r2b._audit.tradeoff import task_of
 from r2b._constraints.parity import OffsetBound, OverallBound, RangeBound, RatioBound, TargetBound, without_implied
 from r2b._constraints.parity.constraint import surely_feasible
 from r2b.errors import FileFormatError, ParameterError
+from r2b.report import gather, to_markdown
 from r2b.sklearn import LabelDebiaser
 
 BOUNDS = ["range", "to_overall", "ratio", "target"]
@@ -277,3 +278,14 @@ def test_many_rows_with_a_sample():
     fair = r2b.debias(y, sensitive_features=sex, offsets=offsets, epsilon=0.005)
     assert fair.status is r2b.Status.SOLVED
     assert np.ptp(fair.certificate.means + offsets, axis=0).max() <= 0.005 + 1e-9
+
+
+def test_a_report_tells_means_with_their_offsets_from_raw_ones():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 600)
+    y = np.where((sex == "f") & (rng.random(600) < 0.3), "a", rng.choice(list("abc"), 600))
+    facts = gather(y, sensitive_features={"sex": sex}, offsets=[[0.02, -0.01, -0.01], [-0.01, 0, 0.01]], epsilon=0.01, frontier_points=0)
+    assert "by means with their offsets, goes from" in to_markdown(facts)
+    assert facts["headline"]["after"] == pytest.approx(facts["certificate"]["parity"]) and facts["headline"]["after"] > 0.015
+    fair = r2b.debias(y, sensitive_features={"sex": sex}, offsets=[[0.02, -0.01, -0.01], [-0.01, 0, 0.01]])
+    assert "by means with their offsets" in fair._repr_html_()

@@ -249,7 +249,9 @@ def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
     if worst is None:
         return None
     family = next(family for family in found.families if family.name == worst.family)
-    after = [each.measure.max() for each in proof.families if each.name == family.name and each.bound == "range"]
+    after = [
+        np.ptp(proof.means[each.groups], axis=0).max() for each in proof.families if each.name == family.name and each.bound == "range"
+    ]
     return {
         "family": worst.family,
         "class": worst.class_name,
@@ -292,7 +294,7 @@ def _change(fair: FairLabels) -> dict[str, Any]:
 def _cost(fair: FairLabels, path: Frontier, found: Audit) -> dict[str, Any]:
     members = fair.certificate.families
     # One bound on differences: what chance shows can be marked on the same axis.
-    alone = members[0].name if len(members) == 1 and members[0].bound == "range" else None
+    alone = members[0].name if len(members) == 1 and members[0].bound == "range" and members[0].offsets is None else None
     measures = ("epsilon", "parity", "distance", "expected_changes", "relative_gap")
     return {
         "points": [{**{name: getattr(point, name) for name in measures}, "proven": point.solved} for point in path],

@@ -30,7 +30,7 @@ def fair_html(fair: FairLabels) -> str:
     families = [
         {
             "name": words.family_name(family.name),
-            "bound": words.BOUNDS[family.bound],
+            "bound": words.BOUNDS[family.bound] + ("" if family.offsets is None else words.WITH_OFFSETS.rstrip(",")),
             "before": float(family.measure_before.max()),
             "after": float(family.measure.max()),
             "epsilon": words.epsilon(family.epsilon.tolist()),

@@ -28,6 +28,7 @@ BOUNDS = {
     "target": "twice the largest distance from the target",
     "moments": "largest moment of the attribute",
 }
+WITH_OFFSETS = ", by means with their offsets,"
 epsilon = format_epsilon
 
 
@@ -320,7 +321,8 @@ def _kept(family: dict[str, Any]) -> str:
         return number(value, 3) if plain else number(100 * value)
 
     before, after = (in_its_unit(max(family[name])) for name in ("measure_before", "measure"))
-    change = f"In {family_name(family['name'])}, the {BOUNDS[family['bound']]} goes from {before} to {after}{'' if plain else ' points'}"
+    what = BOUNDS[family["bound"]] + (WITH_OFFSETS if "offsets" in family else "")
+    change = f"In {family_name(family['name'])}, the {what} goes from {before} to {after}{'' if plain else ' points'}"
     finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
     if not finite:
         return f"{change}; nothing is asked of it."
