@@ -206,7 +206,7 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
     content: dict[str, Any] = json_value(
         {
             "format": FORMAT,
-            "version": _PLAIN if all(member.bound.offsets is None for member in fair.families.members) else VERSION,
+            "version": _PLAIN if fair.splits is None and all(each.bound.offsets is None for each in fair.families.members) else VERSION,
             "schema": fair.schema.to_json(),
             "families": fair.families.to_json(),
             "prices": fair.prices,
@@ -214,6 +214,7 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
             "unchanged": fair.unchanged,
             "costs": fair.costs,
             "table": fair.table,
+            **({} if fair.splits is None else {"splits": fair.splits._asdict()}),
             "status": fair.status.value,
             "residual": fair.residual,
             "certificate": fair.certificate.to_json(),

@@ -22,7 +22,7 @@ from r2b._labels.forms.keyed import uniforms_of
 from r2b._labels.forms.rounding import handed_out, whole_cell, whole_counts
 from r2b._labels.forms.sampling import Expansion, block_length, expanded, sample_rows, sample_table
 from r2b._labels.forms.turns import Turns, rows_by_code
-from r2b._solve.oracle.reference import respond
+from r2b._solve.oracle.reference import Responses, respond
 
 _WITHOUT_MATRIX = (
     "Use iter_soft(), which gives it a block at a time, sample(), round() or expand(), or soft(dtype='float32') for half of it."
@@ -41,13 +41,15 @@ class Response:
     shifts : ndarray of shape (n_cells, n_classes)
         What the prices of its groups add up to for each cell.
     lam : float
-        0 where the table decides.
+        0 for agreement, where the table or the splits decide.
     unchanged : bool
         Labels go out as they came in.
     costs : ndarray of shape (n_classes, n_classes), optional
         What it costs to turn one class into another.
     table : ndarray of shape (n_cells, n_classes, n_classes), optional
         P(new class | old class, cell), where prices do not tell it.
+    splits : Responses, optional
+        Shifts of cells and the small lambda at which they tell the labels, where those above leave ties.
 
     Examples
     --------
@@ -60,13 +62,14 @@ class Response:
     unchanged: bool = False
     costs: Floats | None = None
     table: Floats | None = None
+    splits: Responses | None = None
 
     def of_rows(self, labels: Array, cells: Array) -> Array:
         """Give the new label of rows of probabilities."""
         if self.unchanged:
             return labels
         worth = labels if self.costs is None else labels @ -self.costs
-        return respond(worth, cells, self.shifts, self.lam)
+        return respond(worth, cells, *(self.splits or (self.shifts, self.lam)))
 
     def channel(self) -> Floats:
         """Answer of every cell to every pure class: P(new class | old class, cell)."""

@@ -24,6 +24,7 @@ from r2b._labels.forms.sampling import take_rows, with_row_labels
 from r2b._labels.realised import Realised, realised, rounding_bound
 from r2b._labels.rows import FairRows, Response
 from r2b._solve.certificate import Certificate
+from r2b._solve.oracle.reference import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import LengthError, ParameterError, RowsUnavailableError
 
@@ -43,7 +44,9 @@ class Rule:
         The labels go out as they came in, bit for bit.
     costs : ndarray of shape (n_classes, n_classes) or None
     table : ndarray of shape (n_cells, n_classes, n_classes) or None
-        The channel, where prices do not tell it: for agreement.
+        The channel, where prices do not tell it: for agreement with class labels.
+    splits : Responses or None
+        Prices and the small lambda at which they tell the labels, those of rows that tie as well: for agreement with probabilities.
     """
 
     schema: Schema
@@ -53,10 +56,12 @@ class Rule:
     unchanged: bool = False
     costs: Floats | None = field(default=None, repr=False)
     table: Floats | None = field(default=None, repr=False)
+    splits: Responses | None = field(default=None, repr=False)
 
     def response(self, cells: Layout) -> Response:
         """Give the map from old to new labels in these cells."""
-        return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table)
+        splits = self.splits and self.splits._replace(prices=self.families.shifts(cells, self.splits.prices))
+        return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table, splits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +110,7 @@ class Solution:
         """What it costs to be labelled k in group s, of shape (n_groups, n_classes).
 
         The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex; the prices of a row in several groups
-        add up.
+        add up. For agreement lam is 0 and these are the prices that prove it; ``splits`` are those that tell the labels.
         """
         return self.rule.prices
 
@@ -126,8 +131,13 @@ class Solution:
 
     @property
     def table(self) -> Floats | None:
-        """The channel of every cell, where prices do not tell it: for agreement."""
+        """The channel of every cell, where prices do not tell it: for agreement with class labels."""
         return self.rule.table
+
+    @property
+    def splits(self) -> Responses | None:
+        """Prices and a small lam that tell the labels, those of rows that tie as well: for agreement with probabilities."""
+        return self.rule.splits
 
     @property
     def status(self) -> Status:

@@ -21,6 +21,7 @@ from r2b._labels.account import FORMAT, VERSION, content_of
 from r2b._labels.labels import FairLabels
 from r2b._labels.rule import Evidence, Rule
 from r2b._solve.certificate import Certificate
+from r2b._solve.oracle.reference import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 
@@ -117,12 +118,20 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     square = (shape[1], shape[1])
     if (costs is not None and costs.shape != square) or (table is not None and table.shape != (len(schema.table), *square)):
         raise ValueError("costs or table of the wrong shape")
-    if lam == 0 and table is None and not unchanged:
-        raise ValueError("lam is 0 and there is no table")
+    splits = _splits(content.get("splits"), shape)
+    if lam == 0 and table is None and splits is None and not unchanged:
+        raise ValueError("lam is 0 and there are no table and no splits")
     history = tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"])
     proof = Certificate.from_json(content["certificate"], *shape)
-    rule = Rule(schema, families, prices, lam, unchanged, costs, table)
+    rule = Rule(schema, families, prices, lam, unchanged, costs, table, splits)
     return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
+
+
+def _splits(stored: Any, shape: tuple[int, int]) -> Responses | None:
+    prices, lam = (None, 1.0) if stored is None else (_array(stored["prices"]), float(stored["lam"]))
+    if (prices is not None and prices.shape != shape) or not 0 < lam < math.inf:
+        raise ValueError("splits of the wrong shape, or with a lam that cannot be")
+    return None if prices is None else Responses(prices, lam)
 
 
 def _array(stored: Any) -> Floats | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from r2b._constraints.families import Families, Request, resolve
-from r2b._constraints.parity import Parity, TargetBound, without_implied
+from r2b._constraints.parity import Parity, Slim, TargetBound, without_implied
 from r2b._data import Dataset, Groups, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
@@ -23,8 +23,10 @@ from r2b._labels.realised import means_by_cell
 from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
+from r2b._solve.oracle.reference import Answers, Responses
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
+from r2b._solve.solvers.sharpening import sharpen
 from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
 
 _ROUNDING = 1e-12
@@ -78,7 +80,9 @@ class Task:
     @classmethod
     def elsewhere(cls, schema: Schema, groups: Groups, extent: Extent, oracle: RowOracle, request: Request, settings: Settings) -> Task:
         """Settle what is asked of rows of probabilities that live elsewhere; ``groups`` counts each cell once, with its rows."""
-        _refuse_agreement(settings, soft=True)
+        _refuse_lam(settings)
+        if settings.objective == "agreement":
+            raise _not_in_memory()
         before = oracle.label_means()
         request = replace(request, names=schema.classes.values.tolist())
         families, parity = resolve(request, groups, extent.cell_weight, before)
@@ -102,14 +106,14 @@ class Task:
         parity = self.parity if parity is None else parity
         problem = self.problem(parity)
         still = self._nothing_to_do(problem)
-        table = answers = None
+        table, answers = None, None
+        limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
         elif problem.lam == 0:
-            outcome, answers, table = self._agree(problem)
+            outcome, answers, table = self._agree(problem, limits)
         else:
             slim = without_implied(parity)
-            limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
             walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, DesignOracle) else self
             outcome = walking._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
             outcome.prices = slim.whole(outcome.prices)
@@ -119,7 +123,8 @@ class Task:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
         families = replace(self.families, members=parity.members)
-        rule = Rule(self.schema, families, frozen(outcome.prices), problem.lam, still is not None, self.costs, table)
+        splits = answers if isinstance(answers, Responses) else None
+        rule = Rule(self.schema, families, frozen(outcome.prices), problem.lam, still is not None, self.costs, table, splits)
         return FairLabels(rule, Evidence(status, proof, outcome.residual, tuple(outcome.history)), self._label_rows())
 
     @property
@@ -151,8 +156,9 @@ class Task:
     def _refuse_left_out(self, request: Request) -> None:
         excluding = "exclude" in (request.missing, request.small_groups)
         if excluding and self.families.left_out > 0 and not self.keeps_labels:
-            problem = f"Some rows are to be left out and keep their labels, but lam is {self.settings.lam}, which changes every row."
-            remedy = "Pass lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself."
+            how = "the objective is agreement" if self.settings.objective == "agreement" else f"lam is {self.settings.lam}"
+            problem = f"Some rows are to be left out and keep their labels, but {how}, which changes every row."
+            remedy = "Use the distance with lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself."
             raise ParameterError(problem, remedy=remedy, lam=self.settings.lam, left_out=self.families.left_out)
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
@@ -167,9 +173,8 @@ class Task:
         """Give the rows of the table where they are in memory."""
         return None
 
-    def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
-        remedy = "Use objective='distance' with a small lam, such as 0.05."
-        raise RowsUnavailableError("The fewest changes are found for class labels in memory, and these rows live elsewhere.", remedy=remedy)
+    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None]:
+        raise _not_in_memory()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -192,7 +197,7 @@ class MemoryTask(Task):
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
         rows = merge(dataset, settings.merge_rows)
         prices = None if costs is None else read_costs(costs, list(request.names))
-        _refuse_agreement(settings, soft=dataset.labels.is_soft)
+        _refuse_lam(settings)
         labels, truth = rows, None
         if prices is not None:
             truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
@@ -226,13 +231,13 @@ class MemoryTask(Task):
             return means_by_cell(self.dataset, fair)
         if fair.unchanged:
             return self.before
-        shifts = fair.families.shifts(self.dataset.groups, fair.prices)
-        return self.oracle.inspect(shifts, self.problem(self.parity).lam, answers=self._answers(fair)).means
+        response = fair.rule.response(self.dataset.groups)
+        return self.oracle.inspect(response.shifts, response.lam, answers=response.splits or self._answers(fair)).means
 
     def certify(self, fair: FairLabels) -> Certificate:
         """Certify labels that are said to be the answer, from the rows: nothing of their own certificate is used."""
         problem = self.problem(self.parity)
-        return certify(problem, self.oracle, fair.prices, self.before, unchanged=fair.unchanged, answers=self._answers(fair))
+        return certify(problem, self.oracle, fair.prices, self.before, unchanged=fair.unchanged, answers=fair.splits or self._answers(fair))
 
     def _answers(self, fair: FairLabels) -> Floats | None:
         return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
@@ -240,12 +245,30 @@ class MemoryTask(Task):
     def _label_rows(self) -> MemoryRows:
         return MemoryRows(self.dataset)
 
-    def _agree(self, problem: Problem) -> tuple[Outcome, Floats, Floats]:
+    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None]:
         slim = without_implied(problem.parity)
+        if self.schema.is_soft or isinstance(self.oracle, DesignOracle):
+            return self._sharpened(problem, slim, limits)
         found = most_agreement(replace(problem, parity=slim.parity), self.settings.time_limit)
         outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
         answers = self.oracle.labels if found.answers is None else found.answers
         return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices))
+
+    def _sharpened(self, problem: Problem, slim: Slim, limits: Limits) -> tuple[Outcome, Responses, None]:
+        """Follow lambda to 0, which gives prices that tell the labels of new rows as well."""
+
+        def whole(splits: Responses) -> Responses:
+            return splits._replace(prices=slim.whole(splits.prices))
+
+        def prove(prices: Floats, splits: Responses) -> Certificate:
+            return certify(problem, self.oracle, slim.whole(prices), self.before, answers=whole(splits))
+
+        walked = self.oracle.among(slim.places) if isinstance(self.oracle, DesignOracle) else self.oracle
+        if isinstance(walked, ClassOracle):
+            walked = MemoryOracle(self.rows, walked.kernel_choice, walked.threads)
+        found = sharpen(replace(problem, parity=slim.parity), walked, prove, self.settings.tol, limits)
+        found.outcome.prices = slim.whole(found.outcome.prices)
+        return found.outcome, whole(found.splits), None
 
     def _table(self, answers: Floats, shifts: Floats) -> Floats:
         """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
@@ -280,13 +303,12 @@ def refuse_scores(dataset: Dataset) -> None:
         raise InputError(problem, remedy=remedy, n_classes=n_classes, n_rows=n_rows)
 
 
-def _refuse_agreement(settings: Settings, *, soft: bool) -> None:
-    if settings.objective != "agreement":
-        return
-    if settings.lam != 1.0:
+def _refuse_lam(settings: Settings) -> None:
+    if settings.objective == "agreement" and settings.lam != 1.0:
         problem = f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none."
         raise ParameterError(problem, remedy="Leave lam out, or use objective='distance'.", lam=settings.lam)
-    if soft:
-        problem = "The objective is agreement, but the labels are probabilities: there is no label to keep."
-        remedy = "Pass class labels, or use the distance with a small lam, such as 0.05."
-        raise ParameterError(problem, remedy=remedy, objective=settings.objective)
+
+
+def _not_in_memory() -> RowsUnavailableError:
+    remedy = "Use objective='distance' with a small lam, such as 0.05, or bring the table into memory and use r2b.debias."
+    return RowsUnavailableError("The objective agreement is for rows in memory, and these rows live elsewhere.", remedy=remedy)

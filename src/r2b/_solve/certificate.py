@@ -24,7 +24,7 @@ from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
 from r2b._solve.oracle import group_means
-from r2b._solve.oracle.reference import AnyOracle, inspected
+from r2b._solve.oracle.reference import Answers, AnyOracle, inspected
 from r2b.errors import ParameterError
 
 
@@ -233,7 +233,7 @@ def certify(
     labels_before: Floats,
     *,
     unchanged: bool = False,
-    answers: Floats | None = None,
+    answers: Answers | None = None,
 ) -> Certificate:
     """Certify the labels that go out at these prices (or the old labels, if ``unchanged``; or the ``answers`` given).
 
@@ -248,8 +248,8 @@ def certify(
         Means of the labels that came in, by cell; by group where the oracle answers for groups.
     unchanged : bool
         The old labels themselves go out.
-    answers : ndarray of shape (n_rows, n_classes), optional
-        New label of each of the problem's rows, where prices alone do not tell it.
+    answers : ndarray of shape (n_rows, n_classes) or Responses, optional
+        New label of each of the problem's rows, where prices alone do not tell it; or other prices and the lambda at which they do.
     """
     lam, parity = float(problem.lam), problem.parity
     seen = inspected(oracle, parity, prices, lam, unchanged=unchanged, answers=answers)

@@ -5,8 +5,8 @@ This package knows means, weights and prices of groups and cells; it never sees 
 
 from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
 from r2b._constraints.parity.bounds import Bound, MomentBound, TargetBound
-from r2b._constraints.parity.constraint import Member, Parity, without_implied
+from r2b._constraints.parity.constraint import Member, Parity, Slim, without_implied
 from r2b._constraints.parity.offsets import OffsetBound
 
 __all__ = ["Bound", "Member", "MomentBound", "OffsetBound", "OverallBound", "Parity", "RangeBound", "RatioBound", "TargetBound"]
-__all__ += ["without_implied"]
+__all__ += ["Slim", "without_implied"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from r2b._data.arrays import Array, Floats
 from r2b._solve.oracle import reference
-from r2b._solve.oracle.reference import Evaluation, Inspection
+from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Responses
 from r2b.errors import MissingExtraError
 
 Sums = list[Array]
@@ -136,13 +136,14 @@ class Inspect:
     lam: float
     unchanged: bool = False
     kernel: KernelChoice = "auto"
+    responses: Responses | None = None
 
     def __call__(self, block: Block) -> Sums:
         """Make the answers of some rows at a time, and inspect them."""
         out: Sums = [np.zeros(self.prices.shape), np.zeros(6)]
         apart = np.zeros(2)
         kernel = choose_kernel(self.kernel, block.labels.size)
-        if block.truth is None and block.answers is None and not self.unchanged:
+        if block.truth is None and block.answers is None and self.responses is None and not self.unchanged:
             kernel.prove(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
             return [out[0], out[1][:5].copy(), out[1][5:].copy()]
         for part, x in self._answers(block, kernel):
@@ -161,6 +162,7 @@ class Inspect:
         given = block.answers
         if self.unchanged:
             given = block.labels if block.truth is None else block.truth
+        prices, lam = self.responses or (self.prices, self.lam)
         size = max(1, _ANSWER_ENTRIES // block.labels.shape[1])
         room = np.empty((min(size, len(block)), block.labels.shape[1]))
         for start in range(0, len(block), size):
@@ -169,7 +171,7 @@ class Inspect:
                 yield part, given[part]
                 continue
             x = room[: part.stop - part.start]
-            kernel.answer(block.labels[part], block.cells[part], self.prices, self.lam, block.levels[part], x)
+            kernel.answer(block.labels[part], block.cells[part], prices, lam, block.levels[part], x)
             yield part, x
 
 
@@ -238,10 +240,11 @@ class BlockOracle:
             curve /= self._cell_weight[:, :, None] * lam
         return Evaluation(sums / self._cell_weight, float(totals[0]) / self.total_weight, curve if curvature else None)
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
-        assert answers is None, "answers row by row belong to rows in memory"
-        return evidence(self.blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
+        assert answers is None or isinstance(answers, Responses), "answers row by row belong to rows in memory"
+        task = Inspect(prices, lam, unchanged, self.kernel_choice, answers)
+        return evidence(self.blocks.run(task), self._cell_weight, self.total_weight)
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of rows by pairs of columns of the design."""

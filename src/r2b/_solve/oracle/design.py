@@ -20,7 +20,7 @@ from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
 from r2b._solve.oracle.folding import Folded
 from r2b._solve.oracle.memory import label_blocks
-from r2b._solve.oracle.reference import Evaluation, GroupOracle, Inspection, Samples
+from r2b._solve.oracle.reference import Answers, Evaluation, GroupOracle, Inspection, Responses, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
 
 Components = list[Places]
@@ -131,18 +131,20 @@ class DesignOracle(GroupOracle):
             sums += design.T @ answers
         return [sums, totals]
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices of groups."""
         with one_blas_thread():
             seen = self._each_lane(lambda lane: added(self._inspect(lane, prices, lam, unchanged, answers), largest=True))
             return evidence(seen, self._divisor, self.total_weight)
 
-    def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Floats | None) -> Iterator[Sums]:
+    def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Answers | None) -> Iterator[Sums]:
+        responses, rows = (answers, None) if isinstance(answers, Responses) else (None, answers)
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, cells = self.design[part], self._cells[: len(labels)]
-            truth, own = (None if each is None else each[part] for each in (self.truth, answers))
+            truth, own = (None if each is None else each[part] for each in (self.truth, rows))
             block = Block(labels, cells, self._weight[part], truth, own, self._levels[part])
-            seen, totals, worst = Inspect(design @ prices, lam, unchanged, self.kernel_choice)(block)
+            theirs = None if responses is None else responses._replace(prices=design @ responses.prices)
+            seen, totals, worst = Inspect(design @ prices, lam, unchanged, self.kernel_choice, theirs)(block)
             yield [design.T @ seen, totals, worst]
 
     def curvature(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> list[Floats]:

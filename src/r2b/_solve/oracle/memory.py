@@ -17,7 +17,7 @@ from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, reference
 from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
-from r2b._solve.oracle.reference import Evaluation, Inspection, Samples
+from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Responses, Samples
 from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
 
 _LANES = 16
@@ -90,10 +90,12 @@ class MemoryOracle(BlockOracle):
         """The labels that came in."""
         return self.rows.labels if self.truth is None else self.truth
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
-        blocks = self.blocks if answers is None else self.blocks.with_answers(answers)
-        return evidence(blocks.run(Inspect(prices, lam, unchanged, self.kernel_choice)), self._cell_weight, self.total_weight)
+        if answers is None or isinstance(answers, Responses):
+            return super().inspect(prices, lam, unchanged=unchanged, answers=answers)
+        task = Inspect(prices, lam, unchanged, self.kernel_choice)
+        return evidence(self.blocks.with_answers(answers).run(task), self._cell_weight, self.total_weight)
 
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
@@ -272,13 +274,15 @@ class ClassOracle:
                     folded[one, :, other, :] += counted[one] * counted[other] * block
         return folded
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
-        task = Inspect(prices, lam, unchanged, self.kernel_choice)
-        level = np.zeros_like(prices) if unchanged or answers is not None else self.respond(prices, lam)[1]
+        responses = answers if isinstance(answers, Responses) else None
+        rows = None if isinstance(answers, Responses) else answers
+        task = Inspect(prices, lam, unchanged, self.kernel_choice, responses)
+        level = np.zeros_like(prices) if unchanged or rows is not None else self.respond(*(responses or (prices, lam)))[1]
         n_rows = len(self.rows.groups)
         lanes = parts_of(n_rows, -(-n_rows // _LANES))
-        results = in_order(lambda lane: added(self._inspect(task, lane, level, answers), largest=True), lanes, self.threads)
+        results = in_order(lambda lane: added(self._inspect(task, lane, level, rows), largest=True), lanes, self.threads)
         return evidence(results, self._divisor, self.total_weight)
 
     def _inspect(self, task: Inspect, lane: slice, level: Floats, answers: Floats | None) -> Iterator[Sums]:

@@ -66,6 +66,23 @@ class Inspection:
     simplex_violation: float
 
 
+class Responses(NamedTuple):
+    """The labels that are the best responses to these prices at this lambda, where others are to be proven optimal by them.
+
+    Attributes
+    ----------
+    prices : ndarray
+        By group or by cell, as those beside them.
+    lam : float
+    """
+
+    prices: Floats
+    lam: float
+
+
+Answers = Floats | Responses  # labels row by row, or how they follow from rows
+
+
 class Oracle(Protocol):
     """A sum over blocks of rows."""
 
@@ -73,10 +90,10 @@ class Oracle(Protocol):
         """Evaluate all rows at these prices."""
         ...
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices.
 
-        These are the old labels if ``unchanged``, the ``answers`` (one per row) if given, else the best responses to the prices.
+        These are the old labels if ``unchanged``, the ``answers`` if given, else the best responses to the prices.
         """
         ...
 
@@ -99,7 +116,7 @@ class GroupOracle(ABC):
         """Evaluate all rows at these prices of groups, without curvature: :meth:`curvature` gives that."""
 
     @abstractmethod
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence, as :meth:`Oracle.inspect`, at these prices of groups."""
 
     @abstractmethod
@@ -151,11 +168,13 @@ def evaluated(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> 
 
 
 def inspected(
-    oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None
+    oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
 ) -> Inspection:
     """Recompute the evidence at prices of groups; the means are those of groups."""
     if isinstance(oracle, GroupOracle):
         return oracle.inspect(prices, lam, unchanged=unchanged, answers=answers)
+    if isinstance(answers, Responses):
+        answers = answers._replace(prices=parity.shifts(answers.prices))
     seen = oracle.inspect(parity.shifts(prices), lam, unchanged=unchanged, answers=answers)
     return replace(seen, means=parity.means(seen.means))
 

@@ -240,6 +240,8 @@ class Newton:
         always comes from all rows. Each pass then gains a factor of about the square root of the sample's rows per class and group.
     lean : ndarray of shape (n_groups, n_classes), optional
         Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
+    damping : float
+        To begin with, in units of 1 / lam.
     """
 
     near: ClassVar[float] = 1e-4
@@ -249,6 +251,7 @@ class Newton:
     sample: AnyOracle | None = None
     name: str = "newton"
     lean: Floats | None = None
+    damping: float = 1e-3
 
     @property
     def gamma(self) -> float:
@@ -257,7 +260,7 @@ class Newton:
 
     def start(self, prices: Floats) -> NewtonState:
         """Evaluate at the given prices."""
-        return self._evaluate(prices)
+        return self._evaluate(prices, damping=self.damping)
 
     def mean_shift(self, state: NewtonState) -> Floats:
         """Prices that close the gap of the means if no response touches the border of the simplex: then they are exact at once.

@@ -57,10 +57,12 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
             return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
-        kind = _interior(problem)
-        interiors = [_by_interior(partial(kind, problem, *start), newton, tol) for start in _STARTS]
-        attempts = interiors + attempts if _interior_first(problem, oracle) else attempts + interiors
-        if kind is not GeneralInterior:
+        attempts = (
+            [by_interiors(problem, newton, tol), *attempts]
+            if _interior_first(problem, oracle)
+            else [*attempts, by_interiors(problem, newton, tol)]
+        )
+        if _interior(problem) is not GeneralInterior:
             # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
             attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
     for attempt in attempts:
@@ -103,6 +105,12 @@ def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
     if not problem.parity.simple:
         return GeneralInterior
     return SmallInterior if is_small(problem) else Interior
+
+
+def by_interiors(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
+    """Give the stages of the interior point, from every start; none where it does not fit."""
+    for start in _STARTS if _interior_fits(problem) else ():
+        yield from _by_interior(partial(_interior(problem), problem, *start), newton, tol)
 
 
 def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:

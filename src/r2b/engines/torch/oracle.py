@@ -25,7 +25,7 @@ from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import parts_of
 from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
-from r2b._solve.oracle.reference import AnyOracle, Evaluation, Inspection, Samples
+from r2b._solve.oracle.reference import Answers, AnyOracle, Evaluation, Inspection, Samples
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
 from r2b.engines.torch import plain
@@ -175,7 +175,7 @@ class DeviceOracle:
         curve = self.curvature(prices, lam).cpu().numpy() if curvature else None
         return Evaluation(np.ascontiguousarray(mean[:, :-1]), float(self.share @ mean[:, -1]), curve)
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None) -> Inspection:
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         assert answers is None, "answers row by row belong to rows in memory"
         line = line_of(prices, lam, self.source.rows.device)

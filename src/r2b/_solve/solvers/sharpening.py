@@ -1,0 +1,179 @@
+"""Agreement alone: lambda goes to 0 along a path of prices.
+
+For a linear programme the labels at a small enough lambda are labels at lambda 0, those of least norm, and prices move along a line from
+there on. So each lambda is solved from where the last one points to, on the rows that are still nearly tied there, until prices at the end
+of the line prove the labels optimal for lambda 0. Rows that tie are split by the same rule as all: ``P((y - theta) / lambda)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from r2b._data.arrays import Floats
+from r2b._data.compute import one_blas_thread
+from r2b._solve.certificate import PROVEN, Certificate, Problem, certify
+from r2b._solve.oracle import DesignOracle, MemoryOracle
+from r2b._solve.oracle.reference import Responses
+from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
+from r2b._solve.solvers.newton import Newton
+from r2b._solve.solvers.plan import by_interiors, solve
+from r2b._solve.solvers.screening import Screened, screened
+
+_FIRST, _FIRST_SAMPLED = 0.1, 0.01  # lambda to begin with; smaller where a sample of the rows leads there
+_NEAR = 1e-6  # residual that will do there
+_LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
+_LEAST = 1e-9  # below which that is beyond what a certificate lets pass
+_PATIENCE = 30  # Newton steps for one lambda; five are the rule
+_ROUNDS = 4  # of looking again at all rows for one lambda
+_TANGENT = 0.01  # of lambda: how far ahead the direction of the path is measured
+_DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
+_UNDAMPED = 1e-12  # where only what is singular to the last bit needs it
+_STRAIGHT, _EXACT = 3, 1e-13  # Newton steps for that, and the residual that ends them
+_PROVEN = 2e-10  # gap on the rows that are left at which all rows are asked
+
+Prove = Callable[[Floats, Responses], Certificate]
+Plan = Callable[[Problem, Newton, float], Iterator[Stage]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpened:
+    """Labels at a small lambda and prices that prove them optimal for lambda 0.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        With the prices for lambda 0.
+    splits : Responses
+        Prices and lambda whose best responses are the labels.
+    """
+
+    outcome: Outcome
+    splits: Responses
+
+
+def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove, tol: float, limits: Limits) -> Sharpened:
+    """Minimise ``-sum_i w_i <x_i, y_i>`` over rows of the simplex in parity.
+
+    Parameters
+    ----------
+    problem : Problem
+        With lambda 0.
+    oracle : MemoryOracle or DesignOracle
+    prove : callable
+        Certifies labels on all rows: from prices for lambda 0, and the prices and lambda that tell the labels.
+    tol : float
+        Residual in units of group means.
+    limits : Limits
+    """
+    samples = oracle.samples()
+    lam = (_FIRST if samples is None else _FIRST_SAMPLED) * max(1.0, problem.costliest)
+    begun = solve(replace(problem, lam=lam), oracle, samples=samples, tol=max(tol, _NEAR), limits=limits)
+    if not begun.status.ok:
+        return Sharpened(begun, Responses(begun.prices, lam))
+    with one_blas_thread():
+        begun.status = Status.STALLED
+        return _Path(problem, oracle, prove, tol, limits, begun, lam).to_zero()
+
+
+@dataclass(eq=False)
+class _Path:
+    """Where the path stands: the prices at a lambda, and how they move with it."""
+
+    problem: Problem
+    oracle: MemoryOracle | DesignOracle
+    prove: Prove
+    tol: float
+    limits: Limits
+    outcome: Outcome
+    lam: float
+    slope: Floats | float = 0.0
+
+    def to_zero(self) -> Sharpened:
+        """Follow the path until its end is proven."""
+        zero, splits = self.outcome.prices, Responses(self.outcome.prices, self.lam)
+        while self.lam > _LEAST and not self.outcome.status.ok and (found := self._next(splits.prices)) is not None:
+            prices, few = found
+            zero, splits = self._end(prices, few), Responses(prices, self.lam)
+            if self._proven(zero, splits, few):
+                self.outcome.status = Status.SOLVED
+        self.outcome.prices = zero
+        return Sharpened(self.outcome, splits)
+
+    def _next(self, prices: Floats) -> tuple[Floats, Screened] | None:
+        """Solve a smaller lambda from the prices of this one; None where none of the ways there works."""
+        for factor, margin, plan in _WAYS:
+            lam = max(factor * self.lam, min(_LAST, 0.3 * self.lam))
+            found = self._at(prices, lam, margin * self.lam, plan)
+            if found is not None:
+                self.lam = lam
+                return found
+            if self.outcome.status is not Status.STALLED:
+                break
+        return None
+
+    def _at(self, prices: Floats, lam: float, margin: float, plan: Plan) -> tuple[Floats, Screened] | None:
+        """Solve at this lambda, on the rows that may be tied there."""
+        guess = prices + self.slope * (lam - self.lam)
+        everything = Newton(self.oracle, self.problem.parity, lam)
+        for _ in range(_ROUNDS):
+            few = screened(replace(self.problem, lam=lam), self.oracle, prices, margin)
+            newton = Newton(few.oracle, few.problem.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share)
+            found = self._run(plan(few.problem, newton, self.tol), guess)
+            if found is None:
+                return None
+            if few.serves(found, lam) or everything.start(found).residual <= self.tol:
+                return found, few
+            # Some of the rows that were put together are tied here: look at them again from here.
+            prices, guess, margin = found, found, 2.0 * margin
+        return None
+
+    def _run(self, plan: Iterator[Stage], prices: Floats) -> Floats | None:
+        """Run some stages within what is left of the limits."""
+        history, limits = self.outcome.history, self.limits
+        before = history[-1] if history else Progress(0, "", 0.0, 0.0)
+
+        def later(step: Progress) -> Progress:
+            return replace(step, iteration=before.iteration + step.iteration, seconds=before.seconds + step.seconds)
+
+        left = Limits(
+            max(limits.max_iter - before.iteration, 0),
+            None if limits.time_limit is None else limits.time_limit - before.seconds,
+            None if limits.progress is None else lambda step: limits.progress(later(step)),
+        )
+        found = run(plan, prices, left)
+        history.extend(later(step) for step in found.history)
+        self.outcome.status = Status.STALLED if found.status.ok else found.status
+        self.outcome.residual = found.residual
+        return found.prices if found.status.ok else None
+
+    def _end(self, prices: Floats, few: Screened) -> Floats:
+        """Give the prices at lambda 0 to which the path points, and keep its direction."""
+        parity, ahead = few.problem.parity, (1.0 - _TANGENT) * self.lam
+        newton = Newton(few.oracle, parity, ahead, damping=_UNDAMPED)
+        state = newton.start(prices)
+        for _ in range(_STRAIGHT):
+            if state.residual <= _EXACT or state.stalled:
+                break
+            state = newton.step(state)
+        self.slope = (prices - state.prices) / (self.lam - ahead)
+        return self.problem.parity.canonical(prices - self.lam * self.slope, self.problem.reach)
+
+    def _proven(self, zero: Floats, splits: Responses, few: Screened) -> bool:
+        """Whether these labels are proven: asked of all rows where the rows that are left say so."""
+        flat = replace(few.problem, lam=0.0)
+        proof = certify(flat, few.oracle, zero, few.oracle.label_means(), answers=splits)
+        return proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds
+
+
+def _by_newton(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
+    yield Stage(newton, tol, _PATIENCE)
+
+
+# In the order in which they are tried: the next lambda, in units of this one; by how much rows lead that are put together, also; how.
+_WAYS: tuple[tuple[float, float, Plan], ...] = (
+    (1.0 / 3.0, 4.0 / 3.0, _by_newton),
+    (0.01, 32.0, by_interiors),
+    (0.6, 4.0, _by_newton),
+    (0.3, 1e9, by_interiors),
+)
