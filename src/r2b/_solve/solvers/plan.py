@@ -57,11 +57,7 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
             return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
-        attempts = (
-            [by_interiors(problem, newton, tol), *attempts]
-            if _interior_first(problem, oracle)
-            else [*attempts, by_interiors(problem, newton, tol)]
-        )
+        attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol))
         if _interior(problem) is not GeneralInterior:
             # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
             attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))

@@ -1,7 +1,8 @@
 """Fewer rows for a small lambda: rows whose best class leads by more than prices will move are put together.
 
 At prices theta a row gives all to its best class where that leads by lambda or more. Rows that lead by a wide margin do so at all prices
-nearby: those of a cell and a class count as one row there, exactly. What is left are the rows that are nearly tied, a share of about lambda.
+nearby: those of a cell and a class count as one row there, exactly. What is left are the rows that are nearly tied, a share of about
+lambda.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from r2b._solve.oracle.memory import label_blocks
 
 _LANES = 16
 _BLOCK_ENTRIES = 1 << 16  # of rows that are looked at together
-_LEAD = (
-    0.05  # by which the best class of rows that are put together leads at least: a larger lead hinders interior points, which start wide
-)
+_LEAD = 0.05  # by which the best class of rows that are put together leads at least; interior points fail where it is much larger
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +87,9 @@ def screened(problem: Problem, oracle: MemoryOracle | DesignOracle, prices: Floa
 
 def _by_code(code: Array, weight: Floats, value: Floats) -> tuple[Places, Floats, Floats]:
     """Give the codes that occur, their weight and the mean value of each."""
-    mass = np.bincount(code, weight)
+    mass = np.bincount(code, weight).astype(np.float64)
     places = np.flatnonzero(mass)
-    return places, mass[places], np.bincount(code, value)[places] / mass[places]
+    return places, mass[places], np.asarray(np.bincount(code, value)[places] / mass[places], np.float64)
 
 
 def _leading(shifts: Floats, classes: Places, worth: Floats, lead: float) -> Floats:

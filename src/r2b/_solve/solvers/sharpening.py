@@ -136,10 +136,11 @@ class _Path:
         def later(step: Progress) -> Progress:
             return replace(step, iteration=before.iteration + step.iteration, seconds=before.seconds + step.seconds)
 
+        told, until = limits.progress, limits.time_limit
         left = Limits(
             max(limits.max_iter - before.iteration, 0),
-            None if limits.time_limit is None else limits.time_limit - before.seconds,
-            None if limits.progress is None else lambda step: limits.progress(later(step)),
+            None if until is None else until - before.seconds,
+            None if told is None else lambda step: told(later(step)),
         )
         found = run(plan, prices, left)
         history.extend(later(step) for step in found.history)
