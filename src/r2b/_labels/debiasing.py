@@ -68,7 +68,8 @@ class Options(TypedDict, total=False):
         1 is the squared distance to the labels. Smaller values change fewer labels; larger ones flatten every row towards the uniform
         distribution, fair or not.
     objective : {"distance", "agreement"}
-        "agreement" changes the fewest class labels there can be: the limit of lam to 0, a linear programme (SciPy's).
+        "agreement" is the limit of lam to 0: of class labels it changes the fewest there can be (by SciPy's linear programmes), of
+        probabilities it makes the decisions that agree with them most (in memory).
     costs : array-like of shape (L, L), optional
         What it costs to turn the class of a row (first index) into another (second), instead of 1.
     normalize : bool

@@ -27,7 +27,7 @@ from r2b._solve.oracle.reference import Answers, Responses
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.sharpening import sharpen
-from r2b.errors import InputError, NotSolvedWarning, ParameterError, RowsUnavailableError
+from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
@@ -309,6 +309,7 @@ def _refuse_lam(settings: Settings) -> None:
         raise ParameterError(problem, remedy="Leave lam out, or use objective='distance'.", lam=settings.lam)
 
 
-def _not_in_memory() -> RowsUnavailableError:
+def _not_in_memory() -> ParameterError:
     remedy = "Use objective='distance' with a small lam, such as 0.05, or bring the table into memory and use r2b.debias."
-    return RowsUnavailableError("The objective agreement is for rows in memory, and these rows live elsewhere.", remedy=remedy)
+    problem = "The objective agreement with probabilities is for rows in memory, and these rows live elsewhere."
+    return ParameterError(problem, remedy=remedy, objective="agreement")

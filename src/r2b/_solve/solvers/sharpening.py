@@ -7,6 +7,7 @@ of the line prove the labels optimal for lambda 0. Rows that tie are split by th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -15,10 +16,10 @@ from r2b._data.compute import one_blas_thread
 from r2b._solve.certificate import PROVEN, Certificate, Problem, certify
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses
+from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
-from r2b._solve.solvers.screening import Screened, screened
 
 _FIRST, _FIRST_SAMPLED = 0.1, 0.01  # lambda to begin with; smaller where a sample of the rows leads there
 _NEAR = 1e-6  # residual that will do there
@@ -31,6 +32,8 @@ _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the op
 _UNDAMPED = 1e-12  # where only what is singular to the last bit needs it
 _STRAIGHT, _EXACT = 3, 1e-13  # Newton steps for that, and the residual that ends them
 _PROVEN = 2e-10  # gap on the rows that are left at which all rows are asked
+
+_LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
 Prove = Callable[[Floats, Responses], Certificate]
 Plan = Callable[[Problem, Newton, float], Iterator[Stage]]
@@ -66,14 +69,14 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
         Residual in units of group means.
     limits : Limits
     """
-    samples = oracle.samples()
+    begun, samples = time.perf_counter(), oracle.samples()
     lam = (_FIRST if samples is None else _FIRST_SAMPLED) * max(1.0, problem.costliest)
-    begun = solve(replace(problem, lam=lam), oracle, samples=samples, tol=max(tol, _NEAR), limits=limits)
-    if not begun.status.ok:
-        return Sharpened(begun, Responses(begun.prices, lam))
+    first = solve(replace(problem, lam=lam), oracle, samples=samples, tol=max(tol, _NEAR), limits=limits)
+    if not first.status.ok:
+        return Sharpened(first, Responses(first.prices, lam))
+    first.status = Status.STALLED
     with one_blas_thread():
-        begun.status = Status.STALLED
-        return _Path(problem, oracle, prove, tol, limits, begun, lam).to_zero()
+        return _Path(problem, oracle, prove, tol, limits, first, lam, begun).to_zero()
 
 
 @dataclass(eq=False)
@@ -87,6 +90,7 @@ class _Path:
     limits: Limits
     outcome: Outcome
     lam: float
+    begun: float
     slope: Floats | float = 0.0
 
     def to_zero(self) -> Sharpened:
@@ -108,18 +112,21 @@ class _Path:
             if found is not None:
                 self.lam = lam
                 return found
-            if self.outcome.status is not Status.STALLED:
+            if self.outcome.status in _LIMITS:
                 break
         return None
+
+    def _of(self, few: Screened, lam: float) -> Problem:
+        return replace(self.problem, rows=few.oracle.rows, parity=few.parity, lam=lam)
 
     def _at(self, prices: Floats, lam: float, margin: float, plan: Plan) -> tuple[Floats, Screened] | None:
         """Solve at this lambda, on the rows that may be tied there."""
         guess = prices + self.slope * (lam - self.lam)
         everything = Newton(self.oracle, self.problem.parity, lam)
         for _ in range(_ROUNDS):
-            few = screened(replace(self.problem, lam=lam), self.oracle, prices, margin)
-            newton = Newton(few.oracle, few.problem.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share)
-            found = self._run(plan(few.problem, newton, self.tol), guess)
+            few = screened(self.oracle, self.problem.parity, prices, margin)
+            newton = Newton(few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share)
+            found = self._run(plan(self._of(few, lam), newton, self.tol), guess)
             if found is None:
                 return None
             if few.serves(found, lam) or everything.start(found).residual <= self.tol:
@@ -131,15 +138,15 @@ class _Path:
     def _run(self, plan: Iterator[Stage], prices: Floats) -> Floats | None:
         """Run some stages within what is left of the limits."""
         history, limits = self.outcome.history, self.limits
-        before = history[-1] if history else Progress(0, "", 0.0, 0.0)
+        taken, passed = history[-1].iteration if history else 0, time.perf_counter() - self.begun
 
         def later(step: Progress) -> Progress:
-            return replace(step, iteration=before.iteration + step.iteration, seconds=before.seconds + step.seconds)
+            return replace(step, iteration=taken + step.iteration, seconds=passed + step.seconds)
 
         told, until = limits.progress, limits.time_limit
         left = Limits(
-            max(limits.max_iter - before.iteration, 0),
-            None if until is None else until - before.seconds,
+            max(limits.max_iter - taken, 0),
+            None if until is None else until - passed,
             None if told is None else lambda step: told(later(step)),
         )
         found = run(plan, prices, left)
@@ -150,8 +157,8 @@ class _Path:
 
     def _end(self, prices: Floats, few: Screened) -> Floats:
         """Give the prices at lambda 0 to which the path points, and keep its direction."""
-        parity, ahead = few.problem.parity, (1.0 - _TANGENT) * self.lam
-        newton = Newton(few.oracle, parity, ahead, damping=_UNDAMPED)
+        ahead = (1.0 - _TANGENT) * self.lam
+        newton = Newton(few.oracle, few.parity, ahead, damping=_UNDAMPED)
         state = newton.start(prices)
         for _ in range(_STRAIGHT):
             if state.residual <= _EXACT or state.stalled:
@@ -162,8 +169,7 @@ class _Path:
 
     def _proven(self, zero: Floats, splits: Responses, few: Screened) -> bool:
         """Whether these labels are proven: asked of all rows where the rows that are left say so."""
-        flat = replace(few.problem, lam=0.0)
-        proof = certify(flat, few.oracle, zero, few.oracle.label_means(), answers=splits)
+        proof = certify(self._of(few, 0.0), few.oracle, zero, few.oracle.label_means(), answers=splits)
         return proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds
 
 

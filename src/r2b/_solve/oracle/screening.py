@@ -7,7 +7,7 @@ lambda.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Flags, Floats, Places
 from r2b._data.compute import in_order, parts_of
 from r2b._data.merge import Rows
-from r2b._solve.certificate import Problem
-from r2b._solve.oracle import DesignOracle, MemoryOracle
-from r2b._solve.oracle.memory import label_blocks
+from r2b._solve.oracle.design import DesignOracle
+from r2b._solve.oracle.memory import MemoryOracle, label_blocks
 
 _LANES = 16
 _BLOCK_ENTRIES = 1 << 16  # of rows that are looked at together
@@ -26,12 +25,13 @@ _LEAD = 0.05  # by which the best class of rows that are put together leads at l
 
 @dataclass(frozen=True, eq=False)
 class Screened:
-    """A problem with the same answer near some prices, and an oracle for its rows.
+    """Fewer rows that answer the same near some prices.
 
     Attributes
     ----------
-    problem : Problem
     oracle : MemoryOracle or DesignOracle
+    parity : Parity
+        The same constraint, over the cells of these rows.
     centre : ndarray of shape (n_groups, n_classes)
     margin : float
         By how much the rows that are put together lead at these prices, at least.
@@ -39,23 +39,22 @@ class Screened:
         Weight of the other rows, as a share of the total.
     """
 
-    problem: Problem
     oracle: MemoryOracle | DesignOracle
+    parity: Parity
     centre: Floats
     margin: float
     open_share: float
 
     def serves(self, prices: Floats, lam: float) -> bool:
         """Whether the rows that were put together surely still give all to one class."""
-        parity = self.problem.parity
         apart = prices - self.centre
         # Only differences between classes count: a constant per group moves no row.
-        return 2.0 * parity.largest_shift(apart - 0.5 * (apart.max(axis=1) + apart.min(axis=1))[:, None]) <= self.margin - lam
+        return 2.0 * self.parity.largest_shift(apart - 0.5 * (apart.max(axis=1) + apart.min(axis=1))[:, None]) <= self.margin - lam
 
 
-def screened(problem: Problem, oracle: MemoryOracle | DesignOracle, prices: Floats, margin: float) -> Screened:
+def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats, margin: float) -> Screened:
     """Put together the rows whose best class leads by more than the margin at these prices."""
-    rows, parity = problem.rows_in_memory, problem.parity
+    rows = oracle.rows
     best, leads = _leaders(rows, oracle, parity.shifts(prices) if isinstance(oracle, MemoryOracle) else prices, margin)
     settled = np.flatnonzero(leads)
     weight = np.ones(len(leads)) if rows.weight is None else rows.weight
@@ -71,7 +70,7 @@ def screened(problem: Problem, oracle: MemoryOracle | DesignOracle, prices: Floa
         groups = np.concatenate([rows.groups[open_], cells.astype(rows.groups.dtype)])
         labels = _leading(parity.shifts(prices)[cells], classes, worth, lead)
         few = Rows(np.concatenate([matrix[open_], labels]), groups, np.append(weight[open_], mass), rows.n_groups, None)
-        return Screened(replace(problem, rows=few), MemoryOracle(few, oracle.kernel_choice, oracle.threads), prices, margin, share)
+        return Screened(MemoryOracle(few, oracle.kernel_choice, oracle.threads), parity, prices, margin, share)
     classes, mass, worth = _by_code(own.astype(np.int64), weight[settled], value)
     counted = oracle.design[settled] * weight[settled, None]
     # Rows of a class count in groups by what they count in all: their shifts, too, add up.
@@ -82,7 +81,7 @@ def screened(problem: Problem, oracle: MemoryOracle | DesignOracle, prices: Floa
     design = np.concatenate([oracle.design[open_], design])
     smaller = Parity(parity.members, parity.names, parity.share, total / total.sum(), design)
     walking = DesignOracle(few, design, parity.share, oracle.kernel_choice, oracle.threads)
-    return Screened(replace(problem, rows=few, parity=smaller), walking, prices, margin, share)
+    return Screened(walking, smaller, prices, margin, share)
 
 
 def _by_code(code: Array, weight: Floats, value: Floats) -> tuple[Places, Floats, Floats]:
