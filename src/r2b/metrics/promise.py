@@ -14,7 +14,7 @@ from itertools import combinations
 from math import ceil, floor, inf, isinf, log, log10
 from numbers import Real
 from statistics import NormalDist
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -29,10 +29,10 @@ from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
 from r2b.metrics.comparisons import AbsentGroup, Families, families_of, named_stratum
+from r2b.metrics.criteria import Criterion
 from r2b.metrics.demographic import means_of, read_true_classes
 from r2b.metrics.odds import own_places, read_predicted, read_predictions
 
-Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 METHOD = "betting on paired rows"
 _SPENT = (
     0.75  # of the chance to fail: bounds are so sharp that, with all of it, half of all simulations would show a little less confidence
@@ -155,8 +155,9 @@ def parity_promise(
     """Bound the parity, by true group, of predictions for new rows, from predictions for rows that were not used for fitting.
 
     The bound holds with at least the given confidence for any number of rows and any probabilities, where the rows held back are drawn
-    from the population one by one, or group by group. Rows that belong together, such as several of one person, are fewer than they
-    seem. The order of the rows does not matter beyond the last digits: they are shuffled in one fixed way.
+    from the population one by one, or group by group. It is about the groups, strata and true classes that these rows have, and about
+    all classes, predicted so far or not. Rows that belong together, such as several of one person, are fewer than they seem. Rows are
+    shuffled in one fixed way, so that sorted ones do no harm; another order moves the bound a little.
 
     Parameters
     ----------
