@@ -108,7 +108,7 @@ class dies_once:
 
 def wrap(folder, name):
     for part in PARTS:
-        setattr(spark, part, lambda *given, part=part: dies_once(folder / f"{name}-{part}", WHOLE[part](*given)))
+        setattr(spark, part, lambda *given, part=part, **named: dies_once(folder / f"{name}-{part}", WHOLE[part](*given, **named)))
 
 
 def unwrap():
