@@ -155,6 +155,13 @@ class NotSolvedWarning(UserWarning):
     """Labels are returned that are not proven optimal; their status and certificate say how far they are."""
 
 
+class NotFairWarning(_Told, UserWarning):
+    """A model was fitted whose predictions differ between groups by more than was asked for, measured on rows that it was not trained on.
+
+    Its ``facts`` hold what was measured, and what chance alone shows on as many rows.
+    """
+
+
 class DataWarning(_Told, UserWarning):
     """The data can be used and are rarely meant so: one or small groups, groups of decimal numbers, placeholders, values that look alike.
 

@@ -5,9 +5,11 @@ Examples
 >>> import numpy as np
 >>> from sklearn.linear_model import LogisticRegression
 >>> from r2b.sklearn import ParityClassifier
->>> X, y, sex = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "yes", "no", "yes"], ["f", "f", "m", "m"]
->>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).form_
-'expand'
+>>> rng = np.random.default_rng(0)
+>>> X, sex = rng.normal(size=(400, 3)), rng.choice(["f", "m"], 400)
+>>> y = np.where(X[:, 0] + (sex == "m") > 0.5, "yes", "no")
+>>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).predict(X[:2]).tolist()
+['yes', 'yes']
 """
 
 # ruff: noqa: E402 - whether scikit-learn is there is asked first
@@ -16,8 +18,22 @@ from r2b.errors import require
 require("sklearn", "r2b.sklearn needs scikit-learn", extra="sklearn")
 
 from r2b.sklearn.classifier import ParityClassifier
+from r2b.sklearn.postprocessor import ParityPostprocessor
 from r2b.sklearn.prediction_parity import PredictionParity
+from r2b.sklearn.price import ModelFrontier
 from r2b.sklearn.scorers import accuracy_under, parity_scorer
+from r2b.sklearn.scores import FairScores
 from r2b.sklearn.transformer import LabelDebiaser
+from r2b.sklearn.visible import visible_groups
 
-__all__ = ["LabelDebiaser", "ParityClassifier", "PredictionParity", "accuracy_under", "parity_scorer"]
+__all__ = [
+    "FairScores",
+    "LabelDebiaser",
+    "ModelFrontier",
+    "ParityClassifier",
+    "ParityPostprocessor",
+    "PredictionParity",
+    "accuracy_under",
+    "parity_scorer",
+    "visible_groups",
+]

@@ -1,40 +1,39 @@
-"""``ParityClassifier``: any learner, trained on fair labels; it predicts from X alone."""
+"""``ParityClassifier``: any learner, trained on labels that are fair by what it can see of the groups; it predicts from X alone."""
 
 from __future__ import annotations
 
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from r2b._data.arrays import Array
-from r2b._data.columns import refuse_other_index, row_labels
-from r2b._data.compute import generator, seed_of
+from r2b._constraints.families.request import one_of
+from r2b._data.arrays import Array, Floats
+from r2b._data.compute import seed_of
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import Options, takes_options
-from r2b._labels.forms.sampling import sample_rows
+from r2b._labels.debiasing import Options, debias, takes_options
+from r2b._labels.labels import Form
 from r2b.errors import ParameterError
-from r2b.sklearn.forms import chosen_rows, fresh_learner, train, train_further, training_rows
+from r2b.sklearn.batches import BatchTraining
+from r2b.sklearn.crossfit import require_probabilities
+from r2b.sklearn.forms import chosen_rows, fresh_learner, plain_rows, train
 from r2b.sklearn.labels import (
     WITHOUT,
     check_same_rows,
-    checked_labels,
     class_order,
-    n_rows_of,
-    note_features,
     publish,
-    refuse_unpriced,
-    require_sensitive,
     solve,
     store,
-    weight_column,
     without_rows,
 )
-from r2b.sklearn.learners import FormChoice, choose, gives_probabilities, probabilities_of, refuse_no_learner, scores_of
-from r2b.sklearn.prediction_parity import PredictionParity, measure
+from r2b.sklearn.learners import class_scores, gives_probabilities, probabilities_of, reads_pairs, scores_of
+from r2b.sklearn.predictor import AttributeUse, FitRows
+from r2b.sklearn.scores import Kind
+from r2b.sklearn.training import scored, trained_on
+
+GroupUse = Literal["visible", "given", "both"]
+Decisions = Literal["fair", "likeliest"]
 
 
 def _gives_scores(self: Any) -> bool:
@@ -43,13 +42,27 @@ def _gives_scores(self: Any) -> bool:
 
 
 @takes_options(without=WITHOUT)
-class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Train a learner on the closest labels in demographic parity; the sensitive attribute is needed by ``fit`` and never again.
+class ParityClassifier(BatchTraining):
+    """Train a learner on the closest labels in demographic parity, and predict in parity; the attribute is needed by ``fit`` alone.
 
     Parameters
     ----------
     estimator : classifier or regressor
         The learner. It is cloned, not changed.
+    groups : {"visible", "given", "both"}
+        By which groups labels are made fair.
+
+        - "visible": by the groups as the features show them, predicted out of fold. The parity of a model is the parity of its labels
+          with respect to these.
+        - "given": by the true groups, the paper's way. Labels are fair, and the model keeps what the features show of the groups.
+        - "both": by both.
+    group_estimator : classifier, optional
+        Predicts the groups; a clone of ``estimator`` by default.
+    attribute : {"predicted", "given"}
+        Whether predictions look at X alone, or are given the attribute as well, which costs less accuracy.
+    decisions : {"fair", "likeliest"}
+        What ``predict`` gives: the most accurate decisions in parity, by prices on the scores of the learner trained on the labels as they
+        came; or the likeliest class of the learner trained on fair labels, which promises no parity.
     form : {"auto", "expand", "round", "sample", "soft"}
         How the learner sees a distribution per row. None of them takes the most probable class, which would undo the parity.
 
@@ -60,19 +73,31 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
           predictions are projected onto the simplex. Also for a classifier of yours whose ``fit`` takes them.
         - "auto": "soft" for regressors, "expand" for classifiers with ``sample_weight``, "sample" for the others and for those that split
           their rows by themselves, where copies of one row would land on both sides, resample them, or balance classes by counting them.
+    cv : int
+        Folds, shuffled, for predictions that prices are found on.
+    confidence : float, optional
+        Hold rows back, and promise a bound on the parity of new rows with this confidence.
+    held_back : float
+        Share of the rows that are held back for the promise.
+    frontier : int
+        Epsilons along which accuracy and parity are kept in ``frontier_``; 0 leaves it out.
+    n_jobs : int, optional
+        Folds trained at a time.
     random_state : int, Generator, RandomState or None
-        For "round", "sample" and the rows held back for early stopping. The learner's own is the learner's.
+        For folds, "round", "sample", rows held back, and rows whose scores tie. The learner's own is the learner's.
     **options : Options
         As for :func:`r2b.debias`.
 
     Attributes
     ----------
     estimator_ : estimator
-        The trained learner.
+        The learner trained on fair labels.
+    scorer_ : estimator
+        The learner trained on the labels as they came, whose scores are decided on.
     form_, form_reason_ : str
         What was chosen and why.
     labels_ : FairLabels
-        Prices, status and certificate, without the rows: a stored model holds nobody's group.
+        Prices, status and certificate of the labels, without the rows: a stored model holds nobody's group.
     classes_ : ndarray of shape (n_classes,)
         Sorted, as in every classifier. ``labels_.classes`` keeps the order of categories or columns in y, which is also that of an
         ``epsilon``, ``target`` or ``costs`` given in order.
@@ -80,6 +105,14 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         Columns as in ``classes_``.
     groups_, certificate_, status_, n_iter_
         As in :class:`LabelDebiaser`.
+    decision_rule_, probability_rule_ : FairScores
+        Prices of predictions with certificate; parity, accuracy and rounds of offsets, measured out of fold by true group.
+    group_estimator_, group_reason_
+        Who predicts the groups, and why.
+    frontier_ : ModelFrontier
+        What parity costs, blind and with the attribute.
+    promise_, probability_promise_ : Promise
+        With ``confidence``: of decisions and of probabilities.
     n_batches_ : int
         How often the learner was trained on: 1 after ``fit``, and one more for each ``partial_fit``.
     parity_ : PredictionParity
@@ -89,10 +122,8 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     Notes
     -----
-    Parity of the labels becomes parity of the predicted *probabilities* as far as the model is calibrated in every group. It falls short
-    where the features differ between groups without telling them apart: the model then cannot follow labels that were moved by group.
-    ``predict`` gives the most probable class of the model, like every classifier, and has no such promise; ``predict_sampled`` draws
-    classes from the probabilities and keeps their parity in expectation. :meth:`parity_report` measures both.
+    ``fit`` trains the learner ``cv + 1`` times on fair labels and as often on the labels as they came, and the group estimator as often.
+    With ``groups="given"`` and ``decisions="likeliest"`` it trains once.
 
     In a pipeline, put this classifier last: steps before it then see every row once. A pipeline as ``estimator`` also works: the weights
     go to its last step, and its first steps see repeated rows without weights.
@@ -103,21 +134,41 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
-    >>> rng = np.random.default_rng(0)
+    >>> from r2b.metrics import demographic_parity
+    >>> rng = np.random.default_rng(1)
     >>> sex = rng.choice(["f", "m"], 4000)
-    >>> X = rng.normal(size=(4000, 2)) + np.outer(sex == "m", [0, 4])  # the second column gives sex away
-    >>> y = np.where(X[:, 0] + (sex == "m") + rng.normal(size=4000) > 0.5, "yes", "no")
+    >>> X = rng.normal(size=(4000, 2)) + np.outer(sex == "m", [0, 2])  # the second column tells of sex
+    >>> y = np.where(X[:, 0] + 2 * (sex == "m") + rng.normal(size=4000) > 1, "yes", "no")
     >>> model = ParityClassifier(LogisticRegression()).fit(X[:2000], y[:2000], sensitive_features=sex[:2000])
     >>> plain = LogisticRegression().fit(X[:2000], y[:2000])
-    >>> from r2b.metrics.demographic import demographic_parity
-    >>> before = demographic_parity(plain.predict_proba(X[2000:]), sensitive_features=sex[2000:])
-    >>> model.parity_report(X[2000:], sensitive_features=sex[2000:]).probability < before / 5
-    True
+    >>> before = demographic_parity(plain.predict(X[2000:]), sensitive_features=sex[2000:])
+    >>> before > 0.3, demographic_parity(model.predict(X[2000:]), sensitive_features=sex[2000:]) < before / 5
+    (True, True)
+    >>> print(model.frontier_.price)
+    Accuracy at epsilon 0: ... % without the attribute, ... % with it at prediction; ... % without parity.
     """
 
-    def __init__(self, estimator: Any, *, form: str = "auto", random_state: Any = 0, **options: Unpack[Options]) -> None:
-        store(self, options, estimator=estimator, form=form, random_state=random_state)
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        groups: GroupUse = "visible",
+        group_estimator: Any = None,
+        attribute: AttributeUse = "predicted",
+        decisions: Decisions = "fair",
+        form: str = "auto",
+        cv: int = 5,
+        confidence: float | None = None,
+        held_back: float = 0.25,
+        frontier: int = 6,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        **options: Unpack[Options],
+    ) -> None:
+        own = {name: value for name, value in locals().items() if name not in ("self", "options", "__class__")}
+        store(self, options, WITHOUT, **own)
 
     def fit(
         self,
@@ -127,9 +178,11 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         sensitive_features: Any = None,
         control_features: Any = None,
         sample_weight: Any = None,
+        clusters: Any = None,
         validation: Any = None,
+        **fit_params: Any,
     ) -> Self:
-        """Make the labels fair and train the learner on them.
+        """Make the labels fair, train the learner on them, and find the prices of its predictions.
 
         Parameters
         ----------
@@ -143,8 +196,12 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional
             Counts for the parity and for the learner. Rows of weight 0 are left out of training.
+        clusters : array-like of shape (N,), optional
+            Rows that belong together, and stay in one fold.
         validation : tuple (X, y, sensitive_features), optional
             Rows to measure the parity of predictions on; y may be None. The result is in ``parity_``.
+        **fit_params
+            For the learner's ``fit``, such as evaluation sets and callbacks.
 
         Returns
         -------
@@ -155,148 +212,138 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         ------
         InputError, ParameterError
             The message says what to do instead.
+
+        Warns
+        -----
+        NotFairWarning
+            Predictions out of fold are above epsilon by more than chance explains.
         """
-        refuse_no_learner(self.estimator)
+        one_of("groups", self.groups, get_args(GroupUse))
+        one_of("decisions", self.decisions, get_args(Decisions))
         if validation is not None and not (isinstance(validation, (tuple, list)) and len(validation) == 3):
             problem = f"validation is of type {type(validation).__name__} and not three things."
             remedy = "Pass validation=(X, y, sensitive_features); y may be None."
             raise ParameterError(problem, remedy=remedy, validation=type(validation).__name__)
-        y = checked_labels(y)
-        note_features(self, X)
-        labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
-        assert labels.dataset is not None
-        check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
-        seed = seed_of(self.random_state)
-        choice, rows = chosen_rows(self.form, self.estimator, labels, seed)
-        self.estimator_ = train(fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed)
-        self.form_, self.form_reason_ = choice.form, choice.reason
-        self._keep(labels)
+        data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+        self._fit(X, y, data, clusters, fit_params)
         self.n_batches_ = 1
         if validation is not None:
             X_val, y_val, sensitive_val = validation
             self.parity_ = self.parity_report(X_val, sensitive_features=sensitive_val, y=y_val)
         return self
 
-    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))  # type: ignore[untyped-decorator]
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sensitive_features: Any = None,
-        control_features: Any = None,
-        sample_weight: Any = None,
-        classes: Any = None,
-        labels: Any = None,
-    ) -> Self:
-        """Train the learner on one more batch, with prices that stay as they are.
+    @property
+    def _cross_fits(self) -> bool:
+        return bool(self.groups != "given" or self.decisions != "likeliest")
 
-        The prices come from ``labels``, from an earlier :meth:`fit`, or else from the first batch alone, which then has to be large and
-        like the others: parity of later batches holds as far as they are distributed like the rows that the prices were found on. A class
-        or group that those rows did not have is refused. One pass over all labels is cheap and needs no X:
-        ``labels=LabelDebiaser(epsilon).fit(all_y, sensitive_features=all_s)``.
+    def _train_once(self, X: Any, y: Any, data: dict[str, Any], fit_params: dict[str, Any]) -> None:
+        labels, seed = solve(self, y, **data), seed_of(self.random_state)
+        assert labels.dataset is not None
+        check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
+        choice, rows = chosen_rows(self.form, self.estimator, labels, seed)
+        self.estimator_ = train(fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed, fit_params)
+        self.form_, self.form_reason_ = choice.form, choice.reason
+        self._publish(labels)
 
-        Parameters
-        ----------
-        X, y, sensitive_features, control_features, sample_weight
-            As for :meth:`fit`, of this batch.
-        classes : array-like of shape (L,), optional
-            All classes, in any order. Only compared with those that have prices, which may not be fewer.
-        labels : LabelDebiaser or FairLabels, optional
-            Where the prices come from; on the first call only.
+    def _train(self, rows: FitRows) -> None:
+        visible, fair = self.groups != "given", self.decisions == "fair"
+        if reads_pairs(self.estimator):
+            problem = f"X is a table of pairs of rows to {type(self.estimator).__name__}, which cannot be dealt into folds."
+            remedy = "Let the learner compute the kernel from features, or pass groups='given' and decisions='likeliest'."
+            raise ParameterError(problem, remedy=remedy, estimator=type(self.estimator).__name__)
+        if fair and not gives_probabilities(self):
+            require_probabilities(self.estimator, "estimator", "or pass decisions='likeliest'")
+        codes = self._fit_groups(rows)
+        labels = self._fair_labels(rows, codes)
+        choice, training = chosen_rows(self.form, self.estimator, labels, rows.seed)
+        self.form_, self.form_reason_ = choice.form, choice.reason
+        self.estimator_ = trained_on(self.estimator, rows, training, choice.form)
+        self._publish(labels)
+        if visible and gives_probabilities(self):
+            scores = scored(self.estimator, rows, training, choice.form, self.n_jobs)
+            self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
+        if fair:
+            form: Form = "soft" if choice.form == "soft" else "expand"
+            plain = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, form)
+            scores = scored(self.estimator, rows, plain, form, self.n_jobs)
+            self.scorer_ = trained_on(self.estimator, rows, plain, form)
+            self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
 
-        Returns
-        -------
-        ParityClassifier
-            Itself.
-        """
-        first = not hasattr(self, "labels_")
-        require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
-        y = checked_labels(y)
-        groups = {"sensitive_features": sensitive_features, "control_features": control_features}
-        handed = {"y": y, **groups, "sample_weight": sample_weight}
-        check_same_rows(X, n_rows_of(y), refuse_other_index(*((name, row_labels(rows)) for name, rows in handed.items())))
-        if not first and labels is not None:
-            problem = "The argument labels came with a later batch, but the prices were fixed by the first."
-            remedy = "Pass labels with the first batch only, or start again from a clone."
-            raise ParameterError(problem, remedy=remedy, n_batches=self.n_batches_)
-        note_features(self, X, first=first)
-        if first:
-            solved = solve(self, y, sample_weight=sample_weight, **groups) if labels is None else getattr(labels, "labels_", labels)
-            choice = choose(self.form, self.estimator, n_rows_of(y), "partial_fit")
-            learner, batch = fresh_learner(self.estimator, choice.form), 0
-        else:
-            solved, choice = self.labels_, FormChoice(self.form_, self.form_reason_)
-            learner, batch = self.estimator_, self.n_batches_
-        refuse_unpriced(solved, classes)
-        seed = int(np.random.SeedSequence([seed_of(self.random_state), batch]).generate_state(1)[0])
-        weight = None if sample_weight is None else weight_column(sample_weight)
-        given = solved.transform(y, sample_weight=sample_weight, normalize=self.normalize, form=choice.form, random_state=seed, **groups)
-        rows = training_rows(solved, choice.form, given, n_rows_of(y), weight)
-        # A first batch that fails leaves nothing behind, so that the next one is the first again.
-        self.estimator_ = train_further(learner, X, rows, solved.classes)
-        self.form_, self.form_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1
-        self._keep(solved)
-        return self
+    def _fair_labels(self, rows: FitRows, codes: Floats | None) -> FairLabels:
+        """Debias the labels by the groups that are asked for."""
+        if self.groups == "given":
+            return solve(self, rows.y, **rows.data)
+        groups = rows.groups
+        if codes is None:  # the attribute is given at prediction, so that everything is visible
+            codes = groups.given(groups.cells, rows.labels)
+        features, families = groups.memberships(codes), groups.families
+        if self.groups == "both":
+            named = groups.renamed("{} (given)")
+            features |= named.memberships(named.given(named.cells, rows.labels))
+            families = families + named.families
+        options = {**self._options(), "families": families, "missing": "error", "min_group_size": 0, "small_groups": "error"}
+        return debias(rows.y, sensitive_features=features, sample_weight=rows.data["sample_weight"], **options)
 
-    def _keep(self, labels: FairLabels) -> None:
+    def _publish(self, labels: FairLabels) -> None:
         self.labels_ = without_rows(labels)
         publish(self, labels, class_order(labels.classes))
-        if hasattr(self, "parity_"):
-            delattr(self, "parity_")  # it is of the model before
 
-    def predict(self, X: Any) -> Array:
-        """Give the class that the trained learner decides for.
+    def _scores(self, X: Any, kind: Kind) -> Floats:
+        plain = kind == "decisions"
+        form = "soft" if self.form_ == "soft" else "expand" if plain else self.form_
+        return class_scores(self.scorer_ if plain else self.estimator_, X, self.labels_.classes, form)
 
-        This is the decision of the model on new rows. Parity of hard decisions is not promised; see :meth:`predict_sampled`.
+    def predict(self, X: Any, *, sensitive_features: Any = None, control_features: Any = None, key: Any = None) -> Array:
+        """Decide for one class per row: in parity, or the likeliest one where that was asked for.
+
+        Fair decisions follow from the row alone, and are the most accurate ones for the learner's scores that meet epsilon on the rows that
+        the prices were found on.
 
         Parameters
         ----------
         X : array, sparse matrix or frame
+        sensitive_features, control_features
+            Where ``attribute`` is "given", and only there.
+        key : array-like of shape (n,), optional
+            What tells rows apart where scores tie; without it their features, so that equal rows get equal decisions.
 
         Returns
         -------
         ndarray of shape (n,)
         """
         check_is_fitted(self, "labels_")
+        if hasattr(self, "decision_rule_"):
+            decided: Array = super().predict(X, sensitive_features=sensitive_features, control_features=control_features, key=key)
+            return decided
         if self.form_ == "soft":
-            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+            chances = probabilities_of(self.estimator_, X, self.classes_, self.form_)
+            return np.asarray(self.classes_[chances.argmax(axis=1)])
         return np.asarray(self.estimator_.predict(X))
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Give the probabilities of the classes; parity of the fair labels carries over to their group means.
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None, control_features: Any = None) -> Array:
+        """Give the probabilities of the learner that was trained on fair labels, in parity by prices unless ``groups`` is "given".
 
         Parameters
         ----------
         X : array, sparse matrix or frame
+        sensitive_features, control_features
+            Where ``attribute`` is "given", and only there.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
-            Columns as in ``classes_``; zeros for a class that debiasing left without any row.
+            Columns as in ``classes_``; with ``groups="given"`` zeros for a class that debiasing left without any row.
         """
         check_is_fitted(self, "labels_")
-        return probabilities_of(self.estimator_, X, self.classes_, self.form_)
-
-    @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
-        """Give the logarithms of the probabilities; minus infinity where one is 0.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+        if not hasattr(self, "probability_rule_"):
+            return probabilities_of(self.estimator_, X, self.classes_, self.form_)
+        given = {"sensitive_features": sensitive_features, "control_features": control_features}
+        return self._fair_rows(self.probability_rule_, X, **given)[:, self._order]
 
     @available_if(_gives_scores)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
-        """Give the learner's own scores, for ranking and calibration; no parity is promised for them.
+        """Give the own scores of the learner that was trained on fair labels, for ranking; no parity is promised for them.
 
         Parameters
         ----------
@@ -309,61 +356,3 @@ class ParityClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """
         check_is_fitted(self, "labels_")
         return scores_of(self.estimator_, X, self.classes_)
-
-    @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_sampled(self, X: Any, random_state: Any = 0) -> Array:
-        """Draw a class for every row from its probabilities: hard decisions whose parity is that of the probabilities, in expectation.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-        random_state : int, Generator, RandomState or None
-            The same number gives the same draw for the same rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        chances = self.predict_proba(X)
-        return np.asarray(self.classes_[sample_rows(chances, generator(random_state).random(len(chances)))])
-
-    def parity_report(
-        self, X: Any, *, sensitive_features: Any, y: Any = None, sample_weight: Any = None, n_permutations: int = 200
-    ) -> PredictionParity:
-        """Measure the parity of predictions on rows whose groups are known.
-
-        It is the largest difference between two groups, the crossings of all attributes passed, whatever ``bound`` and ``families`` are.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-            Rows that the model was not trained on.
-        sensitive_features, sample_weight
-            As for :func:`r2b.metrics.demographic.demographic_parity`.
-        y : array-like of shape (n,), optional
-            True classes, for the accuracy.
-        n_permutations : int
-            For the level of chance; each is a pass over the rows. 0 leaves it out.
-
-        Returns
-        -------
-        PredictionParity
-        """
-        given = {"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        refuse_other_index(*((name, row_labels(rows)) for name, rows in given.items()))
-        predicted = self.predict(X)
-        probabilities = self.predict_proba(X) if hasattr(self, "predict_proba") else None
-        groups = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        return measure(probabilities, predicted, y=y, n_permutations=n_permutations, **groups)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self.estimator is None:  # a place that a search fills
-            return tags
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.non_deterministic = inner.non_deterministic
-        if inner.classifier_tags is not None:
-            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
-            tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
-        return tags

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,11 @@ class TrainingRows:
 
     def features(self, X: Any) -> Any:
         """Take the features of these rows, as the kind of table that came in; X itself where no row moves."""
-        return X if self.index is None else take_rows(_indexable(X), self.index)
+        return X if self.index is None else take_rows(indexable(X), self.index)
+
+    def among(self, rows: Array) -> TrainingRows:
+        """Keep what is of these rows of X."""
+        return self.part(rows if self.index is None else np.flatnonzero(np.isin(self.index, rows)))
 
     def part(self, chosen: Array) -> TrainingRows:
         """Keep some of the rows."""
@@ -101,7 +107,8 @@ def chosen_rows(wanted: str, learner: Any, labels: FairLabels, seed: int) -> tup
     return (choice, rows) if again.form == choice.form else (again, rows_in(again.form))
 
 
-def _indexable(X: Any) -> Any:
+def indexable(X: Any) -> Any:
+    """Give features as something that rows can be taken of."""
     if hasattr(X, "tocsr"):
         return X.tocsr()
     if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
@@ -116,8 +123,8 @@ def fresh_learner(estimator: Any, form: Form) -> Any:
     return MultiOutputRegressor(learner) if one_by_one else learner
 
 
-def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any) -> Any:
-    """Fit a fresh learner on training rows.
+def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any, fit_params: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """Fit a fresh learner on training rows; ``fit_params`` go to its ``fit`` as they are.
 
     Raises
     ------
@@ -132,10 +139,10 @@ def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any) -> An
     if form == "expand" and takes_validation_rows(learner) and own_split(learner, len(rows.target)) is not None:
         rows, held = split_whole_rows(rows, learner.get_params()["validation_fraction"], seed)
         held_back = {"X_val": held.features(X), "y_val": held.target, "sample_weight_val": held.weight}
-        return _call(learner, "fit", X, rows, **held_back)
+        return _call(learner, "fit", X, rows, **held_back, **fit_params)
     if form == "soft" and not is_regressor(learner):
-        return _fit_soft_classifier(learner, X, rows)
-    return _call(learner, "fit", X, rows)
+        return _fit_soft_classifier(learner, X, rows, fit_params)
+    return _call(learner, "fit", X, rows, **fit_params)
 
 
 def train_further(learner: Any, X: Any, rows: TrainingRows, classes: Array) -> Any:
@@ -163,6 +170,24 @@ def split_whole_rows(rows: TrainingRows, held_back: float | int, seed: Any) -> t
     return rows.part(np.flatnonzero(~held)), rows.part(np.flatnonzero(held))
 
 
+def plain_rows(labels: Array, truth: Array | None, classes: Array, weight: Array | None, form: Form) -> TrainingRows:
+    """Give the rows to train on for labels as they came: classes, or distributions as probabilities or as weighted copies.
+
+    Examples
+    --------
+    >>> plain_rows(np.eye(2), np.array([0, 1]), np.array(["no", "yes"]), None, "expand").target.tolist()
+    ['no', 'yes']
+    """
+    index, target = None, labels if form == "soft" else classes[truth] if truth is not None else None
+    if target is None:
+        index, columns = np.nonzero(labels)
+        target, weight = classes[columns], labels[index, columns] * (1.0 if weight is None else weight[index])
+    elif form == "soft" and not (np.diff(class_order(classes)) > 0).all():
+        target = target[:, class_order(classes)]
+    rows = TrainingRows(index, target, weight)
+    return rows if weight is None or weight.all() else rows.part(np.flatnonzero(weight))
+
+
 def _call(learner: Any, method: str, X: Any, rows: TrainingRows, **further: Any) -> Any:
     keyword = weight_keyword(learner, method)
     if rows.weight is not None:
@@ -178,10 +203,10 @@ def _call(learner: Any, method: str, X: Any, rows: TrainingRows, **further: Any)
     return learner  # not what the call gave back: MultiOutputRegressor.partial_fit gives nothing
 
 
-def _fit_soft_classifier(learner: Any, X: Any, rows: TrainingRows) -> Any:
+def _fit_soft_classifier(learner: Any, X: Any, rows: TrainingRows, fit_params: Mapping[str, Any]) -> Any:
     name = type(learner).__name__
     try:
-        return _call(learner, "fit", X, rows)
+        return _call(learner, "fit", X, rows, **fit_params)
     except (ValueError, TypeError) as error:
         if isinstance(error, ParameterError):
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,21 @@ import numpy as np
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
 from r2b._data.arrays import Array, plain_value
+from r2b._data.attributes import MEMBERSHIP
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
+from r2b._data.dataset import Schema
+from r2b._data.mixtures import Mixtures
 from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, debias, lives_on_a_device, refuse_unknown
+from r2b._labels.forms.sampling import take_rows
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 
 WITHOUT = ("progress",)
 """Options of ``debias`` that are no parameter of an estimator: a callback neither clones nor pickles."""
 
 
-def store(estimator: Any, options: Mapping[str, Any], /, **own: Any) -> None:
+def store(estimator: Any, options: Mapping[str, Any], without: Sequence[str] = WITHOUT, /, **own: Any) -> None:
     """Keep constructor arguments under their names, untouched: what scikit-learn asks of a constructor.
 
     Raises
@@ -29,8 +33,8 @@ def store(estimator: Any, options: Mapping[str, Any], /, **own: Any) -> None:
     ParameterError
         An option that does not exist.
     """
-    refuse_unknown(options, WITHOUT)
-    usual = {name: default for name, default in DEFAULTS.items() if name not in WITHOUT}
+    refuse_unknown(options, without)
+    usual = {name: default for name, default in DEFAULTS.items() if name not in without}
     for name, value in {**usual, **options, **own}.items():
         setattr(estimator, name, value)
 
@@ -129,6 +133,21 @@ def n_rows_of(y: Any) -> int:
     return len(next(iter(y.values())) if isinstance(y, dict) else y)
 
 
+def part_of(rows: Any, chosen: Array) -> Any:
+    """Take some rows of labels, attributes or weights, as the kind of column or table that came in; None stays None.
+
+    Examples
+    --------
+    >>> part_of({"sex": ["f", "m", "f"]}, np.array([2, 1]))
+    {'sex': array(['f', 'm'], dtype='<U1')}
+    """
+    if rows is None:
+        return None
+    if isinstance(rows, Mapping):
+        return {name: part_of(column, chosen) for name, column in rows.items()}
+    return take_rows(np.asarray(rows) if isinstance(rows, (list, tuple)) else rows, chosen)
+
+
 def check_same_rows(X: Any, n_rows: int, index: Any | None) -> None:
     """Refuse features that are not of the rows of the labels: another number of them, or another pandas index."""
     refuse_lengths("X", int(_num_samples(X)), "y", n_rows)
@@ -193,8 +212,13 @@ def publish(estimator: Any, labels: FairLabels, order: Array | slice = slice(Non
 
 
 def without_rows(labels: FairLabels) -> FairLabels:
-    """Keep prices, names and evidence; drop the rows and their pandas row labels, which may well be people's names."""
-    schema = labels.schema
-    vocabularies = tuple(replace(vocabulary, index=None) for vocabulary in schema.vocabularies)
-    bare = replace(schema, classes=replace(schema.classes, index=None), vocabularies=vocabularies)
-    return replace(labels, rule=replace(labels.rule, schema=bare), rows=None)
+    """Keep prices, names and evidence; drop the rows, their memberships and their pandas row labels, which may well be people's names."""
+    return replace(labels, rule=replace(labels.rule, schema=bare_schema(labels.schema)), rows=None)
+
+
+def bare_schema(schema: Schema) -> Schema:
+    """Keep what classes and groups there are, and nothing of any row."""
+    kept = [replace(each, index=None) for each in schema.vocabularies]
+    kept = [replace(each, matrix=each.matrix[:0], rows=each.rows[:0]) if isinstance(each, Mixtures) else each for each in kept]
+    table = schema.table[:0] if MEMBERSHIP in schema.kinds else schema.table  # cells are as many as rows, and made anew for new rows
+    return replace(schema, classes=replace(schema.classes, index=None), vocabularies=tuple(kept), table=table)

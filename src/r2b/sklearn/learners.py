@@ -12,10 +12,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from r2b._constraints.families.request import one_of
-from r2b._data.arrays import Array
+from r2b._data.arrays import Array, Floats
 from r2b._labels.labels import Form
 from r2b._solve.oracle.reference import project
 from r2b.errors import InputError, ParameterError, ShapeError
+from r2b.sklearn.labels import class_order
 
 _HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
 
@@ -241,6 +242,26 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
     place = {value: k for k, value in enumerate(classes.tolist())}
     out[:, [place[value] for value in known.tolist()]] = given
     return out
+
+
+def class_scores(learner: Any, X: Any, classes: Array, form: str) -> Floats:
+    """Give the probabilities of the classes in the order in which labels have them, as distributions of float64.
+
+    Raises
+    ------
+    InputError
+        The learner gives numbers that are no probabilities.
+    """
+    order = class_order(classes)
+    given = np.asarray(probabilities_of(learner, X, classes[order], form), np.float64)
+    total = given.sum(axis=1, keepdims=True)
+    if not np.isfinite(given).all() or (given < 0).any() or not (total > 0).all():
+        name = type(learner).__name__
+        problem = f"{name}.predict_proba gives rows that are no distributions over the {len(classes)} classes."
+        raise InputError(problem, remedy="Pass a learner whose probabilities are finite, not negative and add up to 1.", estimator=name)
+    scores = np.empty_like(given)
+    scores[:, order] = given / total
+    return scores
 
 
 def scores_of(learner: Any, X: Any, classes: Array) -> Array:

@@ -1,0 +1,173 @@
+"""``ParityPostprocessor``: fair probabilities and decisions from the scores of any classifier, trained already or not."""
+
+from __future__ import annotations
+
+from typing import Any, Self, Unpack
+
+from sklearn.utils.validation import check_is_fitted
+
+from r2b._constraints.families.request import one_of
+from r2b._constraints.parity.bounds import Epsilon
+from r2b._data.arrays import Floats
+from r2b._labels.debiasing import DEFAULTS, Options, takes_options
+from r2b.sklearn.crossfit import require_probabilities
+from r2b.sklearn.forms import plain_rows
+from r2b.sklearn.labels import store
+from r2b.sklearn.learners import class_scores
+from r2b.sklearn.predictor import AttributeUse, FairPredictor, FitRows
+from r2b.sklearn.training import scored, trained_on
+from r2b.sklearn.visible import CRITERIA, Criterion
+
+WITHOUT = ("progress", "lam", "objective", "costs", "normalize")
+
+
+@takes_options(without=WITHOUT)
+class ParityPostprocessor(FairPredictor):
+    """Make the predictions of a classifier fair, by prices on its scores; the classifier itself stays as it is.
+
+    The attribute is not needed at prediction: its part is taken by what the features show of it, with offsets for what that gets wrong.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``predict_proba``.
+    epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between two groups.
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        Equal shares of every predicted class; the same among rows of each true class (equalized odds); or of that class alone (equal
+        opportunity).
+    attribute : {"predicted", "given"}
+        Whether predictions look at X alone, or are given the attribute as well, which costs less accuracy.
+    prefit : bool
+        The estimator is trained already, on other rows than those passed to ``fit``.
+    group_estimator : classifier, optional
+        Predicts the groups, or for the other criteria group and class; a clone of the estimator by default.
+    cv : int
+        Folds, shuffled, for predictions that prices are found on.
+    confidence : float, optional
+        Hold rows back, and promise a bound on the parity of new rows with this confidence.
+    held_back : float
+        Share of the rows that are held back for the promise.
+    frontier : int
+        Epsilons along which accuracy and parity are kept in ``frontier_``; 0 leaves it out.
+    n_jobs : int, optional
+        Folds trained at a time.
+    random_state : int, Generator, RandomState or None
+        For folds, and rows whose scores tie. The learner's own is the learner's.
+    **options : Options
+        As for :func:`r2b.debias`.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+    group_estimator_ : classifier or None
+    group_reason_ : str
+        Why it.
+    decision_rule_, probability_rule_ : FairScores
+        Prices with certificate; parity, accuracy and rounds of offsets, measured out of fold by true group.
+    frontier_ : ModelFrontier
+        What parity costs, blind and with the attribute.
+    promise_, probability_promise_ : Promise
+        With ``confidence``: of decisions and of probabilities.
+    comparisons_ : TrueGroups
+        Who is compared with whom.
+    classes_, n_features_in_, feature_names_in_
+        As scikit-learn has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from r2b.metrics import demographic_parity
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.choice(["f", "m"], 4000)
+    >>> X = rng.normal(size=(4000, 2)) + np.outer(sex == "m", [1, 1])
+    >>> y = np.where(X[:, 0] + rng.normal(size=4000) > 0.5, "yes", "no")
+    >>> model = ParityPostprocessor(LogisticRegression()).fit(X[:2000], y[:2000], sensitive_features=sex[:2000])
+    >>> plain = demographic_parity(model.estimator_.predict(X[2000:]), sensitive_features=sex[2000:])
+    >>> demographic_parity(model.predict(X[2000:]), sensitive_features=sex[2000:]) < plain / 5
+    True
+    """
+
+    def __init__(  # type: ignore[misc] # epsilon may come without its name
+        self,
+        estimator: Any,
+        *,
+        epsilon: Epsilon = DEFAULTS["epsilon"],
+        criterion: Criterion = "demographic_parity",
+        attribute: AttributeUse = "predicted",
+        prefit: bool = False,
+        group_estimator: Any = None,
+        cv: int = 5,
+        confidence: float | None = None,
+        held_back: float = 0.25,
+        frontier: int = 6,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        **options: Unpack[Options],
+    ) -> None:
+        own = {name: value for name, value in locals().items() if name not in ("self", "options", "__class__")}
+        store(self, options, WITHOUT, **own)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        clusters: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Train the estimator unless it is trained already, and find the prices.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame with N rows
+        y : array-like of shape (N,)
+            Classes.
+        sensitive_features : array-like of shape (N,) or (N, n_attributes)
+            True groups; must be given.
+        control_features : array-like of shape (N,) or (N, n_features), optional
+            Parity is asked for within each of their values.
+        sample_weight : array-like of shape (N,), optional
+        clusters : array-like of shape (N,), optional
+            Rows that belong together, and stay in one fold.
+        **fit_params
+            For the estimator's ``fit``.
+
+        Returns
+        -------
+        ParityPostprocessor
+            Itself.
+
+        Raises
+        ------
+        InputError, ParameterError
+
+        Warns
+        -----
+        NotFairWarning
+            Predictions out of fold are above epsilon by more than chance explains.
+        """
+        one_of("criterion", self.criterion, CRITERIA)
+        data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+        return self._fit(X, y, data, clusters, fit_params)
+
+    def _train(self, rows: FitRows) -> None:
+        require_probabilities(self.estimator, "estimator", "or pass another classifier")
+        if self.prefit:
+            check_is_fitted(self.estimator)
+            self.estimator_ = self.estimator
+            scores = class_scores(self.estimator_, rows.X, rows.classes, "expand")
+        else:
+            train = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, "expand")
+            scores = scored(self.estimator, rows, train, "expand", self.n_jobs)
+            self.estimator_ = trained_on(self.estimator, rows, train, "expand")
+        codes = self._fit_groups(rows)
+        self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
+        self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
+
+    def _scores(self, X: Any, kind: Any) -> Floats:
+        return class_scores(self.estimator_, X, self.comparisons_.schema.classes.values, "expand")

@@ -1,0 +1,136 @@
+"""What parity costs a model: accuracy and parity out of fold along a path of epsilons, blind and with the attribute known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from r2b._data.arrays import Floats, Whole
+from r2b.errors import InputError, require
+from r2b.sklearn.scores import FairScores, ScoreTask, expected_accuracy, likeliest
+from r2b.sklearn.visible import TrueGroups
+
+_MOST_ROWS = 20_000  # of a long table, rows that the path is traced on
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFrontier:
+    """Decisions along a path of epsilons, on rows that the models were not trained on.
+
+    Attributes
+    ----------
+    epsilons : ndarray of shape (m,)
+        In rising order.
+    accuracy, parity : ndarray of shape (m,)
+        Where the attribute is predicted from the features; parity is by true group. NaN where it cannot be predicted.
+    accuracy_given, parity_given : ndarray of shape (m,)
+        Where the attribute is known at prediction.
+    plain_accuracy, plain_parity : float
+        Of the likeliest class of the plain model.
+    chance : float
+        The parity that chance alone shows on as many rows.
+    n_rows : int
+
+    Examples
+    --------
+    >>> numbers = np.array([0.70]), np.array([0.01]), np.array([0.74]), np.array([0.0])
+    >>> print(ModelFrontier(np.array([0.0]), *numbers, 0.78, 0.2, 0.01, 500).price)
+    Accuracy at epsilon 0: 70.0 % without the attribute, 74.0 % with it at prediction; 78.0 % without parity.
+    """
+
+    epsilons: Floats
+    accuracy: Floats
+    parity: Floats
+    accuracy_given: Floats
+    parity_given: Floats
+    plain_accuracy: float
+    plain_parity: float
+    chance: float
+    n_rows: int
+
+    @property
+    def price(self) -> str:
+        """What the smallest epsilon costs, in one line."""
+        blind = "unknown" if np.isnan(self.accuracy[0]) else f"{100 * self.accuracy[0]:.1f} %"
+        given, plain = f"{100 * self.accuracy_given[0]:.1f} %", f"{100 * self.plain_accuracy:.1f} %"
+        paid = f"{blind} without the attribute, {given} with it at prediction; {plain} without parity"
+        return f"Accuracy at epsilon {self.epsilons[0]:g}: {paid}."
+
+    def __str__(self) -> str:
+        lines = [f"{'epsilon':>9}{'blind: parity':>15}{'accuracy':>10}{'given: parity':>15}{'accuracy':>10}"]
+        columns = (self.epsilons, self.parity, self.accuracy, self.parity_given, self.accuracy_given)
+        for epsilon, *numbers in zip(*columns, strict=True):
+            lines.append(f"{epsilon:>9.3f}{numbers[0]:>15.4f}{numbers[1]:>10.4f}{numbers[2]:>15.4f}{numbers[3]:>10.4f}")
+        lines.append(f"{'plain':>9}{self.plain_parity:>15.4f}{self.plain_accuracy:>10.4f}")
+        return "\n".join([*lines, f"Chance alone shows {self.chance:.4f} on {self.n_rows:,} rows. {self.price}"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw accuracy against parity, blind and with the attribute, beside the plain model.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        plt = require("matplotlib.pyplot", "ModelFrontier.plot needs matplotlib", extra="plot")
+        ax = plt.subplots(figsize=(6, 4))[1] if ax is None else ax
+        ax.plot(100 * self.parity, 100 * self.accuracy, "o-", color="#0072b2", label="attribute predicted")
+        ax.plot(100 * self.parity_given, 100 * self.accuracy_given, "s--", color="#d55e00", label="attribute known")
+        ax.plot([100 * self.plain_parity], [100 * self.plain_accuracy], "k^", label="plain model")
+        ax.axvline(100 * self.chance, color="0.6", linestyle=":", label="chance")
+        ax.set_xlabel("parity of decisions, by true group (%)")
+        ax.set_ylabel("accuracy (%)")
+        ax.legend(frameon=False)
+        return ax
+
+
+def trace_frontier(
+    scores: Floats, groups: TrueGroups, codes: Floats | None, truth: Whole, found: FairScores, n_points: int, options: Mapping[str, Any]
+) -> ModelFrontier:
+    """Solve for epsilons from what was asked for up to where the plain decisions are, blind and with the attribute.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, L)
+        Out of fold.
+    groups : TrueGroups
+    codes : ndarray of shape (n, n_codes) or None
+        Their probabilities, out of fold; None where groups cannot be predicted.
+    truth : ndarray of shape (n,)
+    found : FairScores
+        The rule that was fitted.
+    n_points : int
+    options : mapping
+        As for ``debias``.
+    """
+    if len(truth) > _MOST_ROWS:
+        chosen = np.sort(np.random.default_rng(0).choice(len(truth), _MOST_ROWS, replace=False))
+        scores, groups, truth = scores[chosen], groups.part(chosen), truth[chosen]
+        codes = None if codes is None else codes[chosen]
+    given = ScoreTask.of(scores, groups, groups.given(groups.cells, scores), truth, kind="decisions", options=options)
+    blind = None if codes is None else ScoreTask.of(scores, groups, codes, truth, kind="decisions", options=options)
+    plain = likeliest(scores)
+    plain_parity = given.measured(plain)
+    asked = min(float(np.min(np.asarray(family.epsilon))) for family in groups.families)
+    # Denser where parity is close, which is where accuracy is lost.
+    epsilons = asked + (max(plain_parity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
+    plain_accuracy = expected_accuracy(plain, truth, groups.weight)
+    paths = [_path(blind, epsilons), _path(given, epsilons)]
+    return ModelFrontier(epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, found.level, len(truth))
+
+
+def _path(task: ScoreTask | None, epsilons: Floats) -> tuple[Floats, Floats]:
+    """Give accuracy and parity along a path."""
+    try:
+        found = [] if task is None else [task.solve(epsilon, rounds=1) for epsilon in epsilons.tolist()]
+    except InputError:  # nothing is seen of the groups
+        found = []
+    if not found:
+        return np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
+    return np.array([each.accuracy for each in found], np.float64), np.array([each.parity for each in found])
