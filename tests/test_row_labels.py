@@ -50,7 +50,7 @@ def _classifier(method):
 
     from r2b.sklearn import ParityClassifier
 
-    model = ParityClassifier(GaussianNB(), epsilon=0.01)
+    model = ParityClassifier(GaussianNB(), epsilon=0.01, groups="given", decisions="likeliest")
     if method == "fit":
         return lambda other: model.fit(other(X), Y.to_numpy(), sensitive_features=SEX)
     if method == "partial_fit":

@@ -16,6 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from r2b.sklearn import LabelDebiaser, ParityClassifier
 
+GIVEN = {"groups": "given", "decisions": "likeliest"}  # what is trained on, without what is predicted out of fold
+
 
 def attribute_of(X):
     """An attribute that has nothing to do with the classes but is a function of the row, so that moving or repeating rows moves it too."""
@@ -40,11 +42,11 @@ class SuppliedInBatches(Supplied):
 
 
 LEARNERS = [
-    Supplied(LogisticRegression(max_iter=1000)),
-    Supplied(KNeighborsClassifier()),
-    Supplied(Ridge()),
-    Supplied(LinearSVC()),
-    SuppliedInBatches(GaussianNB()),
+    Supplied(LogisticRegression(max_iter=1000), **GIVEN),
+    Supplied(KNeighborsClassifier(), **GIVEN),
+    Supplied(Ridge(), **GIVEN),
+    Supplied(LinearSVC(), **GIVEN),
+    SuppliedInBatches(GaussianNB(), **GIVEN),
 ]
 WEIGHTED = [
     "check_sample_weights_pandas_series",

@@ -29,6 +29,8 @@ from r2b.metrics import demographic_parity
 from r2b.sklearn import LabelDebiaser, ParityClassifier
 from r2b.sklearn.learners import own_split
 
+GIVEN = {"groups": "given", "decisions": "likeliest"}  # what is trained on, without what is predicted out of fold
+
 RNG = np.random.default_rng(21)
 N = 360
 GROUPS = RNG.choice(["f", "m"], N)
@@ -52,11 +54,11 @@ def routing():
 
 
 def requesting(learner, **settings):
-    return ParityClassifier(learner, **settings).set_fit_request(sensitive_features=True)
+    return ParityClassifier(learner, **settings, **GIVEN).set_fit_request(sensitive_features=True)
 
 
 def fitted(learner, features=X, y=LABELS, **settings):
-    return ParityClassifier(learner, **settings).fit(features, y, sensitive_features=GROUPS)
+    return ParityClassifier(learner, **settings, **GIVEN).fit(features, y, sensitive_features=GROUPS)
 
 
 @pytest.mark.parametrize("learner", [LogisticRegression(), Ridge(), KNeighborsClassifier()], ids=["expand", "soft", "sample"])
@@ -81,7 +83,7 @@ def test_the_model_and_its_prices_do_not_depend_on_the_order_of_categories():
 
 def test_batches_of_categories_keep_the_order_too():
     y = pd.Series(pd.Categorical(LABELS, RANKS))
-    model = ParityClassifier(GaussianNB())
+    model = ParityClassifier(GaussianNB(), **GIVEN)
     for part in (slice(0, 180), slice(180, N)):
         model.partial_fit(X[part], y.iloc[part], sensitive_features=GROUPS[part])
     assert (model.classes_[model.predict_proba(X).argmax(axis=1)] == model.predict(X)).all()
@@ -107,8 +109,8 @@ def test_calibration_and_rankings_take_the_scores_of_a_learner_without_probabili
 def test_scores_are_the_learners_own_and_absent_where_it_has_none():
     model = fitted(LinearSVC())
     np.testing.assert_array_equal(model.decision_function(X), model.estimator_.decision_function(X))
-    assert not hasattr(ParityClassifier(Ridge(), form="soft"), "decision_function")
-    assert not hasattr(ParityClassifier(GaussianNB()), "decision_function")
+    assert not hasattr(ParityClassifier(Ridge(), form="soft", **GIVEN), "decision_function")
+    assert not hasattr(ParityClassifier(GaussianNB(), **GIVEN), "decision_function")
 
 
 def test_scores_for_a_class_without_rows_are_refused_with_a_remedy_that_works():
@@ -161,7 +163,7 @@ def test_columns_of_a_frame_are_prepared_before_it_and_inside_it(routing, librar
     prepare = ColumnTransformer(columns).set_output(transform=library)
     table = pl.from_pandas(frame) if library == "polars" else frame
     outside = make_pipeline(clone(prepare), requesting(LogisticRegression())).fit(table, LABELS, sensitive_features=GROUPS)
-    inside = ParityClassifier(make_pipeline(clone(prepare), LogisticRegression()), form="round")
+    inside = ParityClassifier(make_pipeline(clone(prepare), LogisticRegression()), form="round", **GIVEN)
     inside.fit(table, LABELS, sensitive_features=GROUPS)
     for model in (outside, inside):
         assert demographic_parity(model.predict_proba(table), sensitive_features=GROUPS) < 0.1
@@ -183,7 +185,7 @@ def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
     groups, features = rng.choice(["f", "m"], n), rng.normal(size=(n, 2))
     y = np.where(features[:, 0] + (groups == "m") + rng.normal(size=n) > 0, rng.choice(["a", "b", "c"], n), "d")
     inside = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2, random_state=0))
-    model = ParityClassifier(inside).fit(features, y, sensitive_features=groups)
+    model = ParityClassifier(inside, **GIVEN).fit(features, y, sensitive_features=groups)
     assert model.form_ == "sample"
     assert "both sides" in model.form_reason_
     assert not model.estimator_[-1].do_early_stopping_
@@ -219,7 +221,7 @@ def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its
         fitted(inside, form="expand")
     assert fitted(inside, form="round").form_ == "round"
     with pytest.raises(ParameterError, match="takes no sample_weight"):
-        ParityClassifier(inside).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=np.ones(N))
+        ParityClassifier(inside, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=np.ones(N))
 
 
 @pytest.mark.parametrize("wrap", [lambda tree: tree, lambda tree: make_pipeline(StandardScaler(), tree)], ids=["alone", "in a pipeline"])
@@ -228,7 +230,7 @@ def test_balanced_classes_are_balanced_although_fair_labels_spread_over_them(wra
     groups = rng.choice(["f", "m"], 4000)
     y = np.where(groups == "f", rng.choice(3, 4000, p=[0.8, 0.15, 0.05]), rng.choice(3, 4000, p=[0.5, 0.4, 0.1]))
     features = rng.normal(size=(4000, 2))  # that tell nothing, so that every class is as likely as another once they are balanced
-    model = ParityClassifier(wrap(DecisionTreeClassifier(max_depth=1, class_weight="balanced", random_state=0)))
+    model = ParityClassifier(wrap(DecisionTreeClassifier(max_depth=1, class_weight="balanced", random_state=0)), **GIVEN)
     model.fit(features, y, sensitive_features=groups)
     np.testing.assert_allclose(model.predict_proba(features).mean(axis=0), 1 / 3, atol=0.02)
     assert model.form_ == "sample"
@@ -238,7 +240,7 @@ def test_balanced_classes_are_balanced_although_fair_labels_spread_over_them(wra
 def test_weights_for_a_regressor_per_class_that_takes_none_are_refused():
     learner = TheilSenRegressor(max_subpopulation=10, random_state=0)
     with pytest.raises(ParameterError, match="takes no sample_weight"):
-        ParityClassifier(learner).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=np.ones(N))
+        ParityClassifier(learner, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=np.ones(N))
 
 
 @pytest.mark.parametrize("learner", [None, "lr", LogisticRegression, StandardScaler()], ids=["none", "name", "class", "transformer"])
@@ -251,10 +253,10 @@ def test_features_in_another_order_than_labels_are_refused():
     frame, y, groups = pd.DataFrame(X), pd.Series(LABELS), pd.Series(GROUPS)
     for form in ("expand", "round"):
         with pytest.raises(InputError, match=r"X and y have the same row labels in a different order"):
-            ParityClassifier(LogisticRegression(), form=form).fit(frame.iloc[::-1], y, sensitive_features=groups)
+            ParityClassifier(LogisticRegression(), form=form, **GIVEN).fit(frame.iloc[::-1], y, sensitive_features=groups)
     with pytest.raises(InputError, match="different order"):
-        ParityClassifier(GaussianNB()).partial_fit(frame.iloc[::-1], y, sensitive_features=groups)
-    model = ParityClassifier(LogisticRegression()).fit(frame, y, sensitive_features=groups)
+        ParityClassifier(GaussianNB(), **GIVEN).partial_fit(frame.iloc[::-1], y, sensitive_features=groups)
+    model = ParityClassifier(LogisticRegression(), **GIVEN).fit(frame, y, sensitive_features=groups)
     for given in ({"sensitive_features": groups.iloc[::-1]}, {"sensitive_features": groups, "y": y.iloc[::-1]}):
         with pytest.raises(InputError, match="different order"):
             model.parity_report(frame, **given)
@@ -285,7 +287,7 @@ def test_a_random_state_that_is_none_is_refused(state):
 
 def test_a_call_without_groups_names_the_request_of_its_own_method():
     for call, request in (
-        (lambda: ParityClassifier(GaussianNB()).partial_fit(X, LABELS), "set_partial_fit_request"),
+        (lambda: ParityClassifier(GaussianNB(), **GIVEN).partial_fit(X, LABELS), "set_partial_fit_request"),
         (lambda: LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(LABELS), "set_transform_request"),
     ):
         with pytest.raises(ParameterError, match=request):
@@ -314,7 +316,7 @@ def test_weights_in_a_table_of_one_column_are_a_column():
     table = pd.DataFrame({"weight": weight})
     models = []
     for given in (weight, table):
-        model = ParityClassifier(GaussianNB(), form="round").partial_fit(X, LABELS, sensitive_features=GROUPS, sample_weight=given)
+        model = ParityClassifier(GaussianNB(), form="round", **GIVEN).partial_fit(X, LABELS, sensitive_features=GROUPS, sample_weight=given)
         models.append(model.fit(X, LABELS, sensitive_features=GROUPS, sample_weight=given).predict_proba(X))
         report = model.parity_report(X, sensitive_features=GROUPS, y=LABELS, sample_weight=given, n_permutations=0)
         assert report.accuracy == pytest.approx(np.average(model.predict(X) == LABELS, weights=weight))

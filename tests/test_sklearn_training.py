@@ -19,6 +19,8 @@ from r2b.metrics import demographic_parity
 from r2b.sklearn import ParityClassifier
 from r2b.sklearn.forms import TrainingRows, split_whole_rows
 
+GIVEN = {"groups": "given", "decisions": "likeliest"}  # what is trained on, without what is predicted out of fold
+
 RNG = np.random.default_rng(11)
 N = 400
 GROUPS = RNG.choice(["f", "m"], N)
@@ -39,7 +41,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
 
 
 def shown(form="expand", y=LABELS, features=X, **further):
-    return ParityClassifier(Recorder(), form=form).fit(features, y, sensitive_features=GROUPS, **further).estimator_
+    return ParityClassifier(Recorder(), form=form, **GIVEN).fit(features, y, sensitive_features=GROUPS, **further).estimator_
 
 
 def test_expansion_shows_every_nonzero_probability_once_and_no_zero():
@@ -70,7 +72,7 @@ def test_rows_of_weight_zero_are_not_shown(form):
 
 
 def test_labels_that_are_already_fair_are_shown_with_the_same_features():
-    learner = ParityClassifier(Recorder(), epsilon=1.0).fit(X, LABELS, sensitive_features=GROUPS).estimator_
+    learner = ParityClassifier(Recorder(), epsilon=1.0, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS).estimator_
     assert learner.X_ is X
     np.testing.assert_array_equal(learner.y_, LABELS)
     np.testing.assert_array_equal(learner.weight_, 1)
@@ -107,7 +109,7 @@ def soft_cross_entropy(soft, weight, penalty):
 def test_logistic_regression_on_the_expansion_minimises_soft_cross_entropy(weight):
     soft = r2b.debias(LABELS, sensitive_features=GROUPS, sample_weight=weight).soft_labels
     learner = LogisticRegression(C=2.0, solver="newton-cg", tol=1e-11, max_iter=5000)
-    model = ParityClassifier(learner).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=weight)
+    model = ParityClassifier(learner, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS, sample_weight=weight)
     assert model.form_ == "expand"
     coefficients, intercepts = soft_cross_entropy(soft, weight, 0.5)
     np.testing.assert_allclose(model.estimator_.coef_, coefficients, atol=1e-6)
@@ -141,7 +143,7 @@ def parities_on_adult(learner, share):
     features, y, sex, train, test = adult(share)
     plain = clone(learner).fit(features[train], y[train])
     by_argmax = clone(learner).fit(features[train], argmax_labels(y[train], sex[train]))
-    ours = ParityClassifier(learner).fit(features[train], y[train], sensitive_features=sex[train])
+    ours = ParityClassifier(learner, **GIVEN).fit(features[train], y[train], sensitive_features=sex[train])
     chances = [model.predict_proba(features[test]) for model in (plain, by_argmax, ours)]
     return [demographic_parity(rows, sensitive_features=sex[test]) for rows in chances]
 
@@ -179,7 +181,7 @@ def test_expansion_comes_to_parity_where_half_is_set_by_sex():
 
 def test_neighbours_learn_fair_probabilities_by_regression():
     features, y, sex, train, test = adult(0.5)
-    model = ParityClassifier(KNeighborsRegressor()).fit(features[train], y[train], sensitive_features=sex[train])
+    model = ParityClassifier(KNeighborsRegressor(), **GIVEN).fit(features[train], y[train], sensitive_features=sex[train])
     assert model.form_ == "soft"
     assert demographic_parity(model.predict_proba(features[test]), sensitive_features=sex[test]) <= 0.02
 
@@ -206,7 +208,7 @@ def test_early_stopping_sees_rows_that_were_not_trained_on():
             return super().fit(X, y, sample_weight, X_val=X_val, y_val=y_val, sample_weight_val=sample_weight_val)
 
     learner = Watched(early_stopping=True, max_iter=10, random_state=0)
-    model = ParityClassifier(learner).fit(X, LABELS, sensitive_features=GROUPS)
+    model = ParityClassifier(learner, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS)
     assert model.form_ == "expand"
     trained, held = (set(map(tuple, seen[part])) for part in ("train", "held"))
     assert not trained & held
