@@ -145,6 +145,16 @@ def test_offsets_that_no_labels_can_meet_are_proven_infeasible():
     assert r2b.debias(y, sensitive_features=sex, offsets=[[0.9, -0.9], [0.0, 0.0]]).status is r2b.Status.SOLVED
 
 
+@pytest.mark.parametrize("objective", ["distance", "agreement"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_means_with_their_offsets_have_no_ratio_below_zero(epsilon, objective):
+    more = {"sensitive_features": ["f"] * 10 + ["m"] * 10, "bound": "ratio", "epsilon": epsilon, "objective": objective}
+    fair = r2b.debias(["a", "b"] * 10, offsets=[[-0.7, 0.7], [-0.7, 0.7]], **more)
+    assert fair.status is r2b.Status.SOLVED and fair.certificate.means[:, 0].min() >= 0.7 - 1e-9
+    with pytest.warns(r2b.errors.NotSolvedWarning, match="infeasible"):
+        assert r2b.debias(["a", "b"] * 10, offsets=[[-1.2, 1.2], [-1.2, 1.2]], **more).status is r2b.Status.INFEASIBLE
+
+
 def test_a_family_with_offsets_is_neither_simple_nor_implied_nor_surely_feasible():
     who, _ = sexes(4)
     task = task_of(who.given, {"sensitive_features": who.sensitive, "families": "both", "offsets": {"sex": [[0.01, -0.01, 0], [0, 0, 0]]}})

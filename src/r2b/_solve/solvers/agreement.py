@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from r2b._constraints.parity import RatioBound
 from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
 from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
@@ -20,6 +21,7 @@ from r2b.errors import require
 
 # What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
+_DOUBTFUL = (Status.INFEASIBLE, Status.STALLED)  # as long as nothing proves it
 _TOLERANCE = 1e-10  # the smallest that HiGHS takes; corners come out far more accurate
 _SCALE = 32.0  # of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little weight or chance
 _OTHER_SCALES = (1024.0, 1.0)  # finer ones keep smaller entries, coarser ones forgive more rounding
@@ -56,15 +58,15 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
     require("scipy.optimize", "The agreement objective needs SciPy", extra="agreement", otherwise=instead)
     programme = _Programme(problem, time_limit)
     found = programme.solve()
-    if found.status is not Status.INFEASIBLE:
+    if found.status not in _DOUBTFUL:
         return found
     if not surely_feasible(problem.parity) and proves_infeasible(problem.parity, programme.least_violation()):
-        return found
+        return replace(found, status=Status.INFEASIBLE)
     # What HiGHS finds infeasible may be so by its own rounding: without its simplifications, or in other units, it sees more.
     tries = ((_SCALE, False), *((scale, True) for scale in _OTHER_SCALES))
     for scale, presolve in tries:
         found = _Programme(problem, time_limit, scale).solve(presolve=presolve)
-        if found.status is not Status.INFEASIBLE:
+        if found.status not in _DOUBTFUL:
             return found
     return replace(found, status=Status.STALLED)
 
@@ -91,6 +93,9 @@ class _Programme:
         self.open, self.equal = np.flatnonzero(sides.band), np.flatnonzero(sides.equal & ~implied)
         self.level = (sides.family[:, None] * self.n_classes + np.arange(self.n_classes)).ravel()
         self.n_levels = len(self.parity.members) * self.n_classes
+        # Means with offsets may lie below 0, where they have no ratio.
+        ratios = [member.bound.shift is not None and isinstance(member.bound.shape, RatioBound) for member in self.parity.members]
+        self.lowest = np.repeat(np.where(ratios, 0.0, -np.inf), self.n_classes)
         part = (self.parity.matrix[rows.groups] * weight[:, None]).T / self.parity.share[:, None]
         means = sparse.kron(sparse.csr_array(self.scale * part), sparse.eye_array(self.n_classes), format="csr")
         self.upper = sparse.hstack([means, -self._moving(sides.high_slope.ravel())], format="csr")
@@ -162,7 +167,7 @@ class _Programme:
 
         free = slice(len(self.worth), len(self.worth) + self.n_levels)
         low = np.zeros(len(cost))
-        low[free] = -np.inf
+        low[free] = self.lowest
         return linprog(
             cost,
             A_ub=above,
