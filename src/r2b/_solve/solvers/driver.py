@@ -93,7 +93,8 @@ _ADVICE = {
     Status.INTERRUPTED: "The progress callback stopped the run; the certificate says how far these labels are from the optimum.",
     Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "
     "Read the certificate, and if it is not good enough raise lam or tol, or rescale extreme weights.",
-    Status.INFEASIBLE: "No labels are within all of these bounds: raise an epsilon, or ask for fewer families, another target or smaller offsets.",
+    Status.INFEASIBLE: "No labels are within all of these bounds: raise an epsilon, "
+    "or ask for fewer families, another target or smaller offsets.",
     Status.NOT_FINITE: "The computation left the range of floating point: check for weights or lam of extreme size.",
     Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before use.",
 }
