@@ -269,6 +269,11 @@ class Newton:
         """
         return state.prices + self.lam / self.parity.scale * (state.means - self.parity.project(state.means).means)
 
+    def toward(self, prices: Floats, means: Floats) -> Floats:
+        """Give the step to first order that parity would ask for, were the means at these prices those given."""
+        state = self._judged(prices, Evaluation(means, 0.0, None), self.damping)
+        return self._direction(replace(state, curvature=self._curvature(self.oracle, prices)), self.damping)
+
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
         ahead = self._step_on_sample(state)

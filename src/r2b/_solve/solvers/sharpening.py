@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from r2b._data.arrays import Floats
 from r2b._data.compute import one_blas_thread
 from r2b._solve.certificate import PROVEN, Certificate, Problem, certify
 from r2b._solve.oracle import DesignOracle, MemoryOracle
-from r2b._solve.oracle.reference import Responses
+from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
@@ -27,11 +30,10 @@ _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a r
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
-_TANGENT = 0.01  # of lambda: how far ahead the direction of the path is measured
+_AHEAD = 0.01  # of lambda: how far the direction of the path is looked along
 _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
 _UNDAMPED = 1e-12  # where only what is singular to the last bit needs it
-_STRAIGHT, _EXACT = 3, 1e-13  # Newton steps for that, and the residual that ends them
-_PROVEN = 2e-10  # gap on the rows that are left at which all rows are asked
+_PROVEN = 5e-10  # gap on the rows that are left at which all rows are asked
 
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
@@ -95,13 +97,14 @@ class _Path:
 
     def to_zero(self) -> Sharpened:
         """Follow the path until its end is proven."""
-        zero, splits = self.outcome.prices, Responses(self.outcome.prices, self.lam)
-        while self.lam > _LEAST and not self.outcome.status.ok and (found := self._next(splits.prices)) is not None:
-            prices, few = found
-            zero, splits = self._end(prices, few), Responses(prices, self.lam)
-            if self._proven(zero, splits, few):
-                self.outcome.status = Status.SOLVED
-        self.outcome.prices = zero
+        splits = Responses(self.outcome.prices, self.lam)
+        while self.lam > _LEAST and (found := self._next(splits.prices)) is not None:
+            self.outcome.prices, few = found
+            splits = Responses(self.outcome.prices, self.lam)
+            zero = self._proof(self.outcome.prices, splits, few)
+            if zero is not None:
+                self.outcome.prices, self.outcome.status = zero, Status.SOLVED
+                break
         return Sharpened(self.outcome, splits)
 
     def _next(self, prices: Floats) -> tuple[Floats, Screened] | None:
@@ -126,6 +129,7 @@ class _Path:
         for _ in range(_ROUNDS):
             few = screened(self.oracle, self.problem.parity, prices, margin)
             newton = Newton(few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share)
+            guess = min(guess, prices, key=lambda start: newton.start(start).residual)
             found = self._run(plan(self._of(few, lam), newton, self.tol), guess)
             if found is None:
                 return None
@@ -157,20 +161,22 @@ class _Path:
 
     def _end(self, prices: Floats, few: Screened) -> Floats:
         """Give the prices at lambda 0 to which the path points, and keep its direction."""
-        ahead = (1.0 - _TANGENT) * self.lam
-        newton = Newton(few.oracle, few.parity, ahead, damping=_UNDAMPED)
-        state = newton.start(prices)
-        for _ in range(_STRAIGHT):
-            if state.residual <= _EXACT or state.stalled:
-                break
-            state = newton.step(state)
-        self.slope = (prices - state.prices) / (self.lam - ahead)
+        rows, newton = few.oracle.rows, Newton(few.oracle, few.parity, self.lam, damping=_UNDAMPED)
+        support = respond(rows.labels, rows.groups, few.parity.shifts(prices), self.lam) > 0
+        # As long as supports stay, a label is its support's even split and what is apart from it, which grows as lambda falls.
+        even = inspected(few.oracle, few.parity, prices, self.lam, answers=support / support.sum(axis=1, keepdims=True)).means
+        means = newton.start(prices).means
+        with suppress(np.linalg.LinAlgError):
+            self.slope = -newton.toward(prices, means + _AHEAD * (means - even)) / (_AHEAD * self.lam)
         return self.problem.parity.canonical(prices - self.lam * self.slope, self.problem.reach)
 
-    def _proven(self, zero: Floats, splits: Responses, few: Screened) -> bool:
-        """Whether these labels are proven: asked of all rows where the rows that are left say so."""
-        proof = certify(self._of(few, 0.0), few.oracle, zero, few.oracle.label_means(), answers=splits)
-        return proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds
+    def _proof(self, prices: Floats, splits: Responses, few: Screened) -> Floats | None:
+        """Give the prices that prove these labels, asked of all rows where the rows that are left say so."""
+        for zero in (self._end(prices, few), prices):
+            proof = certify(self._of(few, 0.0), few.oracle, zero, few.oracle.label_means(), answers=splits)
+            if proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds:
+                return zero
+        return None
 
 
 def _by_newton(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
