@@ -269,10 +269,12 @@ class Newton:
         """
         return state.prices + self.lam / self.parity.scale * (state.means - self.parity.project(state.means).means)
 
-    def toward(self, prices: Floats, means: Floats) -> Floats:
-        """Give the step to first order that parity would ask for, were the means at these prices those given."""
-        state = self._judged(prices, Evaluation(means, 0.0, None), self.damping)
-        return self._direction(replace(state, curvature=self._curvature(self.oracle, prices)), self.damping)
+    def drift(self, prices: Floats, change: Floats) -> Floats:
+        """Give what a small change of the means at these prices adds to the step that parity asks for."""
+        curvature, means = self._curvature(self.oracle, prices), self.start(prices).means
+        states = (self._judged(prices, Evaluation(each, 0.0, None), self.damping) for each in (means + change, means))
+        moved, here = (self._direction(replace(state, curvature=curvature), self.damping) for state in states)
+        return moved - here
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""

@@ -30,9 +30,9 @@ _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a r
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
-_AHEAD = 0.01  # of lambda: how far the direction of the path is looked along
+_AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
 _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
-_UNDAMPED = 1e-12  # where only what is singular to the last bit needs it
+_UNDAMPED = 1e-9  # for the direction of the path; where prices have a choice it keeps them where they are
 _PROVEN = 5e-10  # gap on the rows that are left at which all rows are asked
 
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
@@ -167,7 +167,7 @@ class _Path:
         even = inspected(few.oracle, few.parity, prices, self.lam, answers=support / support.sum(axis=1, keepdims=True)).means
         means = newton.start(prices).means
         with suppress(np.linalg.LinAlgError):
-            self.slope = -newton.toward(prices, means + _AHEAD * (means - even)) / (_AHEAD * self.lam)
+            self.slope = -newton.drift(prices, _AHEAD * (means - even)) / (_AHEAD * self.lam)
         return self.problem.parity.canonical(prices - self.lam * self.slope, self.problem.reach)
 
     def _proof(self, prices: Floats, splits: Responses, few: Screened) -> Floats | None:
