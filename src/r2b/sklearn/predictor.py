@@ -162,7 +162,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         options = self._options()
         rule = ScoreTask.of(scores, rows.groups, used, rows.truth, kind=kind, options=options).solve()
         if kind == "decisions" and rows.truth is not None and self._n_points():
-            self.frontier_ = trace_frontier(scores, rows.groups, codes, rows.truth, rule, self._n_points(), options)
+            self.frontier_ = trace_frontier(scores, rows.groups, codes, rows.truth, self._n_points(), options)
         if rule.excess > rule.level:
             shown = f"{rule.parity:.4f} by true group, {rule.excess:.4f} above epsilon"
             problem = f"Out of fold the {kind} have a parity of {shown}; chance alone shows {rule.level:.4f}."

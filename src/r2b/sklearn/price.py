@@ -10,10 +10,10 @@ import numpy as np
 
 from r2b._data.arrays import Floats, Whole
 from r2b.errors import InputError, require
-from r2b.sklearn.scores import FairScores, ScoreTask, expected_accuracy, likeliest
+from r2b.sklearn.scores import ScoreTask, expected_accuracy, likeliest
 from r2b.sklearn.visible import TrueGroups
 
-_MOST_ROWS = 20_000  # of a long table, rows that the path is traced on
+_MOST_ROWS = 10_000  # of a long table, rows that the path is traced on
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class ModelFrontier:
 
 
 def trace_frontier(
-    scores: Floats, groups: TrueGroups, codes: Floats | None, truth: Whole, found: FairScores, n_points: int, options: Mapping[str, Any]
+    scores: Floats, groups: TrueGroups, codes: Floats | None, truth: Whole, n_points: int, options: Mapping[str, Any]
 ) -> ModelFrontier:
     """Solve for epsilons from what was asked for up to where the plain decisions are, blind and with the attribute.
 
@@ -103,8 +103,6 @@ def trace_frontier(
     codes : ndarray of shape (n, n_codes) or None
         Their probabilities, out of fold; None where groups cannot be predicted.
     truth : ndarray of shape (n,)
-    found : FairScores
-        The rule that was fitted.
     n_points : int
     options : mapping
         As for ``debias``.
@@ -122,7 +120,7 @@ def trace_frontier(
     epsilons = asked + (max(plain_parity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
     plain_accuracy = expected_accuracy(plain, truth, groups.weight)
     paths = [_path(blind, epsilons), _path(given, epsilons)]
-    return ModelFrontier(epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, found.level, len(truth))
+    return ModelFrontier(epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, given.level, len(truth))
 
 
 def _path(task: ScoreTask | None, epsilons: Floats) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import narwhals as nw
@@ -129,8 +130,7 @@ class ScoreTask:
             Most rounds of offsets; 0 leaves them out.
         """
         parity = self.task.parity if epsilon is None else self.task.parity.at(epsilon)
-        best = self._judged(parity, self._solved(_unbounded(parity)))
-        level = self._chance(best[0].soft_labels, parity)
+        best, level = self._judged(parity, self.plain), self.level
         history = [best[1]]
         if best[2] > level:
             self._refuse_unseen()
@@ -174,10 +174,16 @@ class ScoreTask:
         """Give what the bounds limit, by true group, for rows of these."""
         return _measured(self.task.parity, self.groups.means(rows))[0]
 
-    def _chance(self, rows: Floats, parity: Parity) -> float:
-        """Give the parity that these rows show on average when groups are handed out by chance."""
-        rng = np.random.default_rng(0)
-        found = [_measured(parity, self.groups.means(rows, self.groups.permuted(rng)))[0] for _ in range(_PERMUTATIONS)]
+    @cached_property
+    def plain(self) -> FairLabels:
+        """The scores, or their likeliest classes, as they are."""
+        return self._solved(_unbounded(self.task.parity))
+
+    @cached_property
+    def level(self) -> float:
+        """What the bounds limit, on average, when groups are handed out by chance."""
+        rng, rows = np.random.default_rng(0), self.plain.soft_labels
+        found = [_measured(self.task.parity, self.groups.means(rows, self.groups.permuted(rng)))[0] for _ in range(_PERMUTATIONS)]
         return float(np.mean(found))
 
 
