@@ -133,10 +133,13 @@ class Curvature:
         Where every group is a cell.
     components : list of ndarray of shape (n, n_classes, n, n_classes)
         Else, for each component of the constraint with n groups, the derivative times the share of the group it is of: symmetric.
+    entries : ndarray of bool, shape (n_groups, n_classes), optional
+        The prices that it is known for, where it is not all of them.
     """
 
     blocks: Floats | None
     components: list[Floats]
+    entries: Flags | None = None
 
 
 def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
@@ -281,10 +284,8 @@ class Newton:
         ahead = self._step_on_sample(state)
         if ahead is not None:
             return ahead
-        if state.curvature is None:  # made when a step is taken, not for points that are rejected or final
-            # One from all rows serves this state alone, and so only the prices that its step may move.
-            entries = self._moving(state) if self.sample is None else None
-            state = replace(state, curvature=self._curvature(self.sample or self.oracle, state.prices, entries))
+        # Made when a step is taken, not for points that are rejected or final.
+        state = replace(state, curvature=self._serving(state, self.sample or self.oracle))
         damping = state.damping
         while damping < 1e3:
             candidate = self._candidate(state, damping)
@@ -307,7 +308,7 @@ class Newton:
         blind = replace(self, oracle=self.sample, sample=None, lean=state.means - seen.means)
         here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
         for _ in range(_AHEAD):
-            curvature = here.curvature or self._curvature(self.sample, here.prices)
+            curvature = self._serving(here, self.sample)
             last, here = here, blind.step(replace(here, curvature=curvature))
             if here.stalled or here.residual <= _FAR * state.residual:
                 break
@@ -368,17 +369,23 @@ class Newton:
         residual = float(np.abs(gap).max())
         return NewtonState(prices, residual, means, gap, target, merit, damping)
 
-    def _moving(self, state: NewtonState) -> Flags:
-        """Tell the prices of families that lean on the bound of a class or have one: the others are 0 and stay so."""
+    def _serving(self, state: NewtonState, oracle: AnyOracle) -> Curvature:
+        """Give the curvature of a state, or a new one where it has none for all prices that its step may move.
+
+        These are the prices of families that lean on the bound of a class or have one there: the others are 0 and stay so.
+        """
         moving: Flags = state.target.clipped | (state.prices != 0)
         for member in self.parity.members:
             moving[member.groups] = moving[member.groups].any(axis=0)
-        return moving
+        has = state.curvature
+        serves = has is not None and (has.entries is None or not (moving & ~has.entries).any())
+        return has if has is not None and serves else self._curvature(oracle, state.prices, moving)
 
     def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
         if self.parity.by_levels and not isinstance(oracle, GroupOracle):
             return Curvature(oracle.evaluate(prices, self.lam, curvature=True).curvature, [])
-        return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam, entries))
+        folded = folded_curvature(oracle, self.parity, prices, self.lam, entries)
+        return Curvature(None, folded, entries if isinstance(oracle, GroupOracle) else None)
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         """Give the step from here; a system that is singular to the last bit raises LinAlgError."""
