@@ -370,22 +370,20 @@ class Newton:
         return NewtonState(prices, residual, means, gap, target, merit, damping)
 
     def _serving(self, state: NewtonState, oracle: AnyOracle) -> Curvature:
-        """Give the curvature of a state, or a new one where it has none for all prices that its step may move.
-
-        These are the prices of families that lean on the bound of a class or have one there: the others are 0 and stay so.
-        """
+        """Give the curvature of a state, or a new one where it has none for all prices that its step may move."""
+        # Prices of a family that does not lean on the bound of a class are 0 there and stay so.
         moving: Flags = state.target.clipped | (state.prices != 0)
         for member in self.parity.members:
             moving[member.groups] = moving[member.groups].any(axis=0)
-        has = state.curvature
-        serves = has is not None and (has.entries is None or not (moving & ~has.entries).any())
-        return has if has is not None and serves else self._curvature(oracle, state.prices, moving)
+        if (has := state.curvature) is not None and (has.entries is None or not (moving & ~has.entries).any()):
+            return has
+        return self._curvature(oracle, state.prices, moving)
 
     def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
         if self.parity.by_levels and not isinstance(oracle, GroupOracle):
             return Curvature(oracle.evaluate(prices, self.lam, curvature=True).curvature, [])
-        folded = folded_curvature(oracle, self.parity, prices, self.lam, entries)
-        return Curvature(None, folded, entries if isinstance(oracle, GroupOracle) else None)
+        known = entries if isinstance(oracle, GroupOracle) else None
+        return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam, known), known)
 
     def _direction(self, state: NewtonState, damping: float) -> Floats:
         """Give the step from here; a system that is singular to the last bit raises LinAlgError."""
