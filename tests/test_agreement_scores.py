@@ -8,6 +8,11 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import r2b
+from r2b._constraints.families import Request
+from r2b._labels.debiasing import Settings
+from r2b._labels.task import open_job
+from r2b._solve.oracle.reference import evaluated
+from r2b._solve.oracle.screening import screened
 
 GROUPS = {"disjoint": None, "uncertain": "soft", "one-hot membership": "hard"}
 
@@ -160,3 +165,28 @@ def test_offsets_that_no_labels_meet_are_found_infeasible():
     with pytest.warns(r2b.errors.NotSolvedWarning, match="infeasible"):
         fair = r2b.debias(y, sensitive_features=who, offsets=[[2.0, -2.0, 0, 0], [0, 0, 0, 0]], objective="agreement")
     assert fair.status is r2b.Status.INFEASIBLE
+
+
+def test_rows_that_are_sure_leave_prices_a_choice_and_are_solved_all_the_same():
+    # Probabilities of 0 and 1 tie in masses: many prices are as good, and the path of prices points to none of them.
+    rng = np.random.default_rng(38)
+    group = np.append(np.arange(3), rng.integers(0, 3, 906))
+    y = np.array([rng.choice(3, p=each) for each in rng.dirichlet(np.full(3, 0.7), 3)[group]])
+    sure = r2b.debias(np.eye(3)[y], sensitive_features=group, epsilon=0.01, objective="agreement")
+    classes = r2b.debias(y, sensitive_features=group, epsilon=0.01, objective="agreement")
+    assert sure.status is classes.status is r2b.Status.SOLVED and sure.splits is not None and classes.table is not None
+    assert sure.certificate.objective == pytest.approx(classes.certificate.objective, abs=1e-9)
+    assert sure.certificate.distance <= classes.certificate.distance + 1e-9  # of all optima the one of least norm
+
+
+def test_few_rows_stand_for_all_near_their_prices():
+    y, part, who, weight = case(4, n=500, weighted=True)
+    for groups in (who, r2b.Membership(part)):
+        job = open_job(y, sensitive_features=groups, sample_weight=weight, request=Request(epsilon=0.01), settings=Settings())
+        prices = 0.05 * np.random.default_rng(0).normal(size=(3, 4))
+        few = screened(job.oracle, job.parity, prices, margin=0.1)
+        assert few.open_share < 0.8 and len(few.oracle.rows.groups) < 400
+        moved = prices + 0.02 * np.random.default_rng(1).uniform(-1, 1, prices.shape)
+        assert few.serves(moved, 0.01) and not few.serves(moved, 0.09)
+        found = [evaluated(oracle, parity, moved, 0.01) for oracle, parity in ((job.oracle, job.parity), (few.oracle, few.parity))]
+        np.testing.assert_allclose(found[0].means, found[1].means, atol=1e-12)

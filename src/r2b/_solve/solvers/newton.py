@@ -272,12 +272,11 @@ class Newton:
         """
         return state.prices + self.lam / self.parity.scale * (state.means - self.parity.project(state.means).means)
 
-    def drift(self, prices: Floats, change: Floats) -> Floats:
-        """Give what a small change of the means at these prices adds to the step that parity asks for."""
-        curvature, means = self._curvature(self.oracle, prices), self.start(prices).means
-        states = (self._judged(prices, Evaluation(each, 0.0, None), self.damping) for each in (means + change, means))
-        moved, here = (self._direction(replace(state, curvature=curvature), self.damping) for state in states)
-        return moved - here
+    def drift(self, prices: Floats, origin: Floats, part: float) -> Floats:
+        """Give what is added to the step that parity asks for where the means at these prices go this part farther from an origin."""
+        here = replace(self.start(prices), curvature=self._curvature(self.oracle, prices))
+        moved = self._judged(prices, Evaluation(here.means + part * (here.means - origin), 0.0, None), self.damping)
+        return self._direction(replace(moved, curvature=here.curvature), self.damping) - self._direction(here, self.damping)
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""

@@ -20,21 +20,28 @@ from r2b._solve.certificate import PROVEN, Certificate, Problem, certify
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
+from r2b._solve.oracle.thinning import ROWS_PER_PRICE, thin
+from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
+from r2b.errors import MissingExtraError
 
 _FIRST, _FIRST_SAMPLED = 0.1, 0.01  # lambda to begin with; smaller where a sample of the rows leads there
-_NEAR = 1e-6  # residual that will do there
+_NEAR = 1e-3  # residual that will do there
+_SAMPLE = 500  # rows, at least, to find prices with before all rows are asked
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
 _AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
 _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
+_FARTHEST = 10.0  # times lambda: how far prices are taken to move before its end; steeper slopes are of prices that have a choice
 _UNDAMPED = 1e-9  # for the direction of the path; where prices have a choice it keeps them where they are
+_WORTH = 1e-7  # gap to expect of the prices themselves from where on they are tried
 _PROVEN = 5e-10  # gap on the rows that are left at which all rows are asked
 
+_PROGRAMME = 1 << 18  # entries of a linear programme that is solved in seconds
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
 Prove = Callable[[Floats, Responses], Certificate]
@@ -73,12 +80,23 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
     """
     begun, samples = time.perf_counter(), oracle.samples()
     lam = (_FIRST if samples is None else _FIRST_SAMPLED) * max(1.0, problem.costliest)
-    first = solve(replace(problem, lam=lam), oracle, samples=samples, tol=max(tol, _NEAR), limits=limits)
+    begin = replace(problem, lam=lam)
+    start = None if samples is not None else _from_sample(begin, oracle)
+    first = solve(begin, oracle, samples=samples, tol=max(tol, _NEAR), limits=limits, start=start)
     if not first.status.ok:
         return Sharpened(first, Responses(first.prices, lam))
     first.status = Status.STALLED
     with one_blas_thread():
         return _Path(problem, oracle, prove, tol, limits, first, lam, begun).to_zero()
+
+
+def _from_sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> Floats | None:
+    """Give prices that a sample of the rows leads to, where it is much shorter than they are."""
+    n_wanted = max(_SAMPLE, ROWS_PER_PRICE * problem.n_groups * problem.n_classes)
+    if isinstance(oracle, DesignOracle) or oracle.rows.merged or 4 * n_wanted > len(oracle.rows.groups):
+        return None
+    rows = thin(oracle.rows, n_wanted)
+    return solve(replace(problem, rows=rows), MemoryOracle(rows, "numpy", oracle.threads), tol=_NEAR, limits=Limits(_PATIENCE)).prices
 
 
 @dataclass(eq=False)
@@ -97,21 +115,34 @@ class _Path:
 
     def to_zero(self) -> Sharpened:
         """Follow the path until its end is proven."""
-        splits = Responses(self.outcome.prices, self.lam)
-        while self.lam > _LEAST and (found := self._next(splits.prices)) is not None:
-            self.outcome.prices, few = found
-            splits = Responses(self.outcome.prices, self.lam)
-            zero = self._proof(self.outcome.prices, splits, few)
-            if zero is not None:
-                self.outcome.prices, self.outcome.status = zero, Status.SOLVED
-                break
+        splits, few, zero = Responses(self.outcome.prices, self.lam), None, None
+        while zero is None and self.lam > _LEAST and (found := self._next(splits.prices)) is not None:
+            prices, few = found
+            splits = Responses(prices, self.lam)
+            zero = self._proof(prices, splits, few)
+        if zero is None and few is not None and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED):
+            zero = self._by_programme(splits, few)
+        self.outcome.prices = splits.prices if zero is None else zero
+        self.outcome.status = self.outcome.status if zero is None else Status.SOLVED
         return Sharpened(self.outcome, splits)
+
+    def _by_programme(self, splits: Responses, few: Screened) -> Floats | None:
+        """Ask a linear programme of the rows that are left for prices, where many are as good and the path points to none of them."""
+        if few.oracle.rows.entries > _PROGRAMME:
+            return None
+        with suppress(MissingExtraError):
+            found = most_agreement(self._of(few, 0.0))
+            if found.status is Status.SOLVED and self.prove(found.prices, splits).holds:
+                return found.prices
+        return None
 
     def _next(self, prices: Floats) -> tuple[Floats, Screened] | None:
         """Solve a smaller lambda from the prices of this one; None where none of the ways there works."""
+        # Prices move by their slope times lambda on the way to its end, and rows that they pass on it must not be put together.
+        way = self.lam * min(1.0 + self.problem.parity.largest_shift(np.abs(self.slope) + np.zeros_like(prices)), _FARTHEST)
         for factor, margin, plan in _WAYS:
             lam = max(factor * self.lam, min(_LAST, 0.3 * self.lam))
-            found = self._at(prices, lam, margin * self.lam, plan)
+            found = self._at(prices, lam, margin * way, plan)
             if found is not None:
                 self.lam = lam
                 return found
@@ -165,14 +196,15 @@ class _Path:
         support = respond(rows.labels, rows.groups, few.parity.shifts(prices), self.lam) > 0
         # As long as supports stay, a label is its support's even split and what is apart from it, which grows as lambda falls.
         even = inspected(few.oracle, few.parity, prices, self.lam, answers=support / support.sum(axis=1, keepdims=True)).means
-        means = newton.start(prices).means
         with suppress(np.linalg.LinAlgError):
-            self.slope = -newton.drift(prices, _AHEAD * (means - even)) / (_AHEAD * self.lam)
+            self.slope = -newton.drift(prices, even, _AHEAD) / (_AHEAD * self.lam)
         return self.problem.parity.canonical(prices - self.lam * self.slope, self.problem.reach)
 
     def _proof(self, prices: Floats, splits: Responses, few: Screened) -> Floats | None:
         """Give the prices that prove these labels, asked of all rows where the rows that are left say so."""
-        for zero in (self._end(prices, few), prices):
+        # Prices as they are leave about lambda on the table, for every row that is tied.
+        near = [prices] if self.lam * few.open_share <= _WORTH else []
+        for zero in (self._end(prices, few), *near):
             proof = certify(self._of(few, 0.0), few.oracle, zero, few.oracle.label_means(), answers=splits)
             if proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds:
                 return zero
