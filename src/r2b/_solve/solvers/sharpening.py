@@ -8,7 +8,7 @@ of the line prove the labels optimal for lambda 0. Rows that tie are split by th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -39,13 +39,14 @@ _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the op
 _FARTHEST = 10.0  # times lambda: how far prices are taken to move before its end; steeper slopes are of prices that have a choice
 _UNDAMPED = 1e-9  # for the direction of the path; where prices have a choice it keeps them where they are
 _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are tried
-_PROVEN = 5e-10  # gap on the rows that are left at which all rows are asked
+_PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
-_PROGRAMME = 1 << 18  # entries of a linear programme that is solved in seconds
+_PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
 Prove = Callable[[Floats, Responses], Certificate]
 Plan = Callable[[Problem, Newton, float], Iterator[Stage]]
+Way = tuple[float, float, Plan]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +117,17 @@ class _Path:
     def to_zero(self) -> Sharpened:
         """Follow the path until its end is proven."""
         splits, few, zero = Responses(self.outcome.prices, self.lam), None, None
-        while zero is None and self.lam > _LEAST and (found := self._next(splits.prices)) is not None:
+        while zero is None and self.lam > _LEAST:
+            found = self._next(splits.prices, _WAYS[:1])
+            if found is None and few is not None and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED):
+                zero = self._by_programme(splits, few)
+            if found is None and zero is None and self.outcome.status not in _LIMITS:
+                found = self._next(splits.prices, _WAYS[1:])
+            if found is None:
+                break
             prices, few = found
             splits = Responses(prices, self.lam)
             zero = self._proof(prices, splits, few)
-        if zero is None and few is not None and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED):
-            zero = self._by_programme(splits, few)
         self.outcome.prices = splits.prices if zero is None else zero
         self.outcome.status = self.outcome.status if zero is None else Status.SOLVED
         return Sharpened(self.outcome, splits)
@@ -136,11 +142,11 @@ class _Path:
                 return found.prices
         return None
 
-    def _next(self, prices: Floats) -> tuple[Floats, Screened] | None:
-        """Solve a smaller lambda from the prices of this one; None where none of the ways there works."""
+    def _next(self, prices: Floats, ways: Sequence[Way]) -> tuple[Floats, Screened] | None:
+        """Solve a smaller lambda from the prices of this one; None where none of these ways there works."""
         # Prices move by their slope times lambda on the way to its end, and rows that they pass on it must not be put together.
         way = self.lam * min(1.0 + self.problem.parity.largest_shift(np.abs(self.slope) + np.zeros_like(prices)), _FARTHEST)
-        for factor, margin, plan in _WAYS:
+        for factor, margin, plan in ways:
             lam = max(factor * self.lam, min(_LAST, 0.3 * self.lam))
             found = self._at(prices, lam, margin * way, plan)
             if found is not None:
@@ -216,7 +222,7 @@ def _by_newton(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
 
 
 # In the order in which they are tried: the next lambda, in units of this one; by how much rows lead that are put together, also; how.
-_WAYS: tuple[tuple[float, float, Plan], ...] = (
+_WAYS: tuple[Way, ...] = (
     (1.0 / 3.0, 4.0 / 3.0, _by_newton),
     (0.01, 32.0, by_interiors),
     (0.6, 4.0, _by_newton),
