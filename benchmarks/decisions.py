@@ -184,7 +184,9 @@ def main() -> None:
     clock, threads = (time.perf_counter, None) if options.wall else (time.process_time, 1)
     ours(drawn(0, 300, options.classes, options.groups, options.criterion), clock, threads)  # compiles, or loads what is compiled
     every = range(options.seed, options.seed + options.cases)
-    lines = [report(drawn(seed, options.rows, options.classes, options.groups, options.criterion), options, clock, threads) for seed in every]
+    lines = [
+        report(drawn(seed, options.rows, options.classes, options.groups, options.criterion), options, clock, threads) for seed in every
+    ]
     ratios = sorted(line["ratio"] for line in lines)
     against = "plain reads" if options.reads else "SciPy's HiGHS" if options.linearpost is None else "LinearPost"
     worst, best = (ratios[-1], ratios[0]) if options.reads else (ratios[0], ratios[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -23,6 +25,8 @@ from r2b.errors import InputError, NotFairWarning, ParameterError, R2BError, Uns
 from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds
 from r2b.sklearn import ParityClassifier, ParityPostprocessor, visible_groups
 from r2b.sklearn.scores import decide
+from r2b.sklearn.training import codes_apart
+from r2b.sklearn.visible import predicted_codes
 
 FAST = {"frontier": 0, "cv": 3}
 
@@ -293,3 +297,27 @@ def test_weights_strata_and_several_families():
 def test_linear_regression_is_not_a_group_estimator():
     with pytest.raises(ParameterError, match="Pass a classifier"):
         visible_groups(LinearRegression(), X, sensitive_features=SEX)
+
+
+def test_labels_of_a_fold_know_nothing_of_its_groups():
+    # Else neighbours, whose labels were debiased by the group of the very row, look fairer there than they are for new rows.
+    learner, rng = KNeighborsClassifier(5), np.random.default_rng(0)
+    data = {"sensitive_features": SEX[:600], "control_features": None, "sample_weight": None}
+    rows = ParityClassifier(learner)._read(X[:600], Y[:600], data, None, {}, 4)
+    held = np.flatnonzero(rows.folds.number == 2)
+    others = rows.groups.codes.copy()
+    others[held] = rng.permutation(others[held])
+    swapped = replace(rows, groups=replace(rows.groups, codes=others))
+    codes = [predicted_codes(learner, each.X, each.groups, each.folds) for each in (rows, swapped)]
+    apart = [list(codes_apart(learner, each, given)) for each, given in zip((rows, swapped), codes, strict=True)]
+    left = np.flatnonzero(rows.folds.number != 2)
+    assert not np.array_equal(codes[0][left], codes[1][left])
+    assert np.array_equal(apart[0][2][left], apart[1][2][left]) and not np.array_equal(apart[0][1][left], apart[1][1][left])
+    assert np.allclose(apart[0][2].sum(axis=1), 1)
+
+
+def test_neighbours_are_as_fair_for_new_rows_as_out_of_fold():
+    model = ParityClassifier(KNeighborsClassifier(15), decisions="likeliest", frontier=0).fit(X, Y, sensitive_features=SEX)
+    found, new = model.probability_rule_, model._scores(NEW, "probabilities")
+    assert abs(found.rounds[0] - demographic_parity(new, sensitive_features=SEX_NEW)) < found.level
+    assert demographic_parity(model.predict_proba(NEW), sensitive_features=SEX_NEW) < 2 * found.level

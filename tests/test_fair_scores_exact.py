@@ -1,4 +1,4 @@
-"""Fair probabilities and decisions from scores: CVXPY's optimum of the problem written out, the proof, and the bounds, for every criterion."""
+"""Fair probabilities and decisions from scores, for every criterion: CVXPY's optimum of the problem written out, the proof, the bounds."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def judge(draw: Draw) -> None:
 MORE = (
     {},
     {"epsilon": 0.03, "weighted": True, "shape": "sharp"},
-    {"epsilon": 0.02, "families": "both", "n_groups": 3, "offsets": 0.005},
+    {"epsilon": 0.02, "families": "both", "n": 40, "offsets": 0.005},
     {"member": "one-hot", "shape": "tied", "n_groups": 4},
     {"member": "one-hot", "families": "marginal", "epsilon": 0.05, "bound": "to_overall", "weighted": True},
     {"control": True, "epsilon": 0.05, "n_classes": 2, "n": 100},

@@ -17,7 +17,7 @@ from r2b._labels.labels import Form
 from r2b.errors import ParameterError
 from r2b.sklearn.batches import BatchTraining
 from r2b.sklearn.crossfit import require_probabilities
-from r2b.sklearn.forms import chosen_rows, fresh_learner, plain_rows, train
+from r2b.sklearn.forms import TrainingRows, chosen_rows, fresh_learner, plain_rows, train, training_rows
 from r2b.sklearn.labels import (
     WITHOUT,
     check_same_rows,
@@ -30,10 +30,12 @@ from r2b.sklearn.labels import (
 from r2b.sklearn.learners import class_scores, gives_probabilities, probabilities_of, reads_pairs, scores_of
 from r2b.sklearn.predictor import AttributeUse, FitRows
 from r2b.sklearn.scores import Kind
-from r2b.sklearn.training import scored, trained_on
+from r2b.sklearn.training import codes_apart, scored, trained_on
+from r2b.sklearn.visible import group_learner
 
 GroupUse = Literal["visible", "given", "both"]
 Decisions = Literal["fair", "likeliest"]
+_GIVEN = "{} (given)"  # families of true groups beside those of visible ones
 
 
 def _gives_scores(self: Any) -> bool:
@@ -260,12 +262,13 @@ class ParityClassifier(BatchTraining):
         self.estimator_ = trained_on(self.estimator, rows, training, choice.form)
         self._publish(labels)
         if visible and gives_probabilities(self):
-            scores = scored(self.estimator, rows, training, choice.form, self.n_jobs)
+            parts = self._apart(rows, codes, labels, choice.form) if self.group_estimator_ is not None else [training] * rows.folds.n
+            scores = scored(self.estimator, rows, parts, choice.form, self.n_jobs)
             self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
         if fair:
             form: Form = "soft" if choice.form == "soft" else "expand"
             plain = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, form)
-            scores = scored(self.estimator, rows, plain, form, self.n_jobs)
+            scores = scored(self.estimator, rows, [plain] * rows.folds.n, form, self.n_jobs)
             self.scorer_ = trained_on(self.estimator, rows, plain, form)
             self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
 
@@ -273,16 +276,30 @@ class ParityClassifier(BatchTraining):
         """Debias the labels by the groups that are asked for."""
         if self.groups == "given":
             return solve(self, rows.y, **rows.data)
+        families = rows.groups.families + (rows.groups.renamed(_GIVEN).families if self.groups == "both" else [])
+        options = {**self._options(), "families": families, "missing": "error", "min_group_size": 0, "small_groups": "error"}
+        return debias(rows.y, **self._seen(rows, codes), **options)
+
+    def _seen(self, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
+        """Give the groups that labels are debiased by, and the weights."""
         groups = rows.groups
         if codes is None:  # the attribute is given at prediction, so that everything is visible
             codes = groups.given(groups.cells, rows.labels)
-        features, families = groups.memberships(codes), groups.families
+        features = groups.memberships(codes)
         if self.groups == "both":
-            named = groups.renamed("{} (given)")
+            named = groups.renamed(_GIVEN)
             features |= named.memberships(named.given(named.cells, rows.labels))
-            families = families + named.families
-        options = {**self._options(), "families": families, "missing": "error", "min_group_size": 0, "small_groups": "error"}
-        return debias(rows.y, sensitive_features=features, sample_weight=rows.data["sample_weight"], **options)
+        return {"sensitive_features": features, "sample_weight": rows.data["sample_weight"]}
+
+    def _apart(self, rows: FitRows, codes: Floats | None, labels: FairLabels, form: Form) -> list[TrainingRows]:
+        """For each fold give the training rows whose labels know nothing of the groups of that fold, but for the prices."""
+        assert codes is not None
+        learner = group_learner(self.group_estimator, self.estimator)[0]
+        found = []
+        for apart in codes_apart(learner, rows, codes):
+            given = labels.transform(rows.y, **self._seen(rows, apart), form=form, random_state=rows.seed)
+            found.append(training_rows(labels, form, given, len(apart), rows.groups.weight))
+        return found
 
     def _publish(self, labels: FairLabels) -> None:
         self.labels_ = without_rows(labels)

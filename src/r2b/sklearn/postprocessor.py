@@ -163,7 +163,7 @@ class ParityPostprocessor(FairPredictor):
             scores = class_scores(self.estimator_, rows.X, rows.classes, "expand")
         else:
             train = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, "expand")
-            scores = scored(self.estimator, rows, train, "expand", self.n_jobs)
+            scores = scored(self.estimator, rows, [train] * rows.folds.n, "expand", self.n_jobs)
             self.estimator_ = trained_on(self.estimator, rows, train, "expand")
         codes = self._fit_groups(rows)
         self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
