@@ -8,6 +8,7 @@ TORCH ?= 2.13.0+cpu
 SCALE ?=
 BENCH ?=
 PEERS ?=
+MODELS ?=
 PROCESSORS ?=
 
 STAMP := $(VENV)/.r2b-installed
@@ -18,7 +19,7 @@ RUN := "$(VENV)/bin/python"
 PARTS := spark or dask or scale or browser or app or experiments or boosters or torch or slow
 SPREAD := -n 2
 
-.PHONY: help demo test check test-processors bench bench-scale bench-peers learners reproduce reproduce-quick reference lint lock clean
+.PHONY: help demo test check test-processors bench bench-scale bench-peers bench-models learners reproduce reproduce-quick reference lint lock clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -45,6 +46,10 @@ bench-scale: $(STAMP)  ## time files larger than memory against DuckDB and a pla
 bench-peers: $(STAMP)  ## compare with every other method, and write the page
 	@$(RUN) benchmarks/peers.py $(PEERS)
 	@$(RUN) scripts/make_benchmark_page.py
+
+bench-models: $(STAMP)  ## accuracy against parity of fair models, beside other methods, and write the page (MODELS='--splits 3')
+	@$(RUN) -m benchmarks.models $(MODELS)
+	@$(RUN) scripts/make_models_page.py
 
 learners: $(STAMP)  ## train six learners on fair labels over ten splits, and draw what came out
 	@$(RUN) -m benchmarks.learners

@@ -1,0 +1,78 @@
+"""What the figures of ``models.py`` must show, table by table and learner by learner: means over splits against limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+OURS = ("ParityClassifier", "ParityPostprocessor")
+TIMES_CHANCE = 1.5
+ABOVE = {"probabilities": 0.003, "decisions": 0.005}
+LESS_ACCURATE = 0.003  # than LinearPost, at the same parity
+RIVAL = "LinearPost"
+ALONG = "ParityPostprocessor"  # and with larger epsilons: the path along which accuracy is read at another's parity
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One requirement on one table and learner; ``room`` is what is left of the limit, below 0 where it is missed."""
+
+    table: str
+    learner: str
+    method: str
+    what: str
+    value: float
+    limit: float
+    room: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the limit is kept."""
+        return self.room >= 0
+
+    def __str__(self) -> str:
+        figures = f"{100 * self.value:.2f} %, limit {100 * self.limit:.2f} %"
+        return f"{'holds ' if self.holds else 'MISSED'} {self.table}, {self.learner}, {self.method}: {self.what} {figures}"
+
+
+def mean(row: Row, measure: str) -> float:
+    """Give the mean over splits."""
+    return float(np.mean(row[measure]))
+
+
+def along(rows: Iterable[Row], table: str, learner: str) -> list[tuple[float, float]]:
+    """Give parity and accuracy of our decisions along epsilons, in rising order of epsilon."""
+    found = [row for row in rows if (row["table"], row["learner"]) == (table, learner) and "decisions" in row]
+    on_path = [row for row in found if row["method"] == ALONG or row["method"].startswith(f"{ALONG}, epsilon")]
+    ordered = sorted(on_path, key=lambda row: float(row["method"].partition("epsilon ")[2] or 0.0))
+    return [(mean(row, "decisions"), mean(row, "accuracy")) for row in ordered]
+
+
+def verdicts(rows: Iterable[Row]) -> list[Verdict]:
+    """Judge all rows that can be judged."""
+    rows = [row for row in rows if "decisions" in row]
+    found = []
+    for row in rows:
+        key = row["table"], row["learner"], row["method"]
+        if row["method"] in OURS:
+            for what, above in ABOVE.items():
+                value, limit = mean(row, what), TIMES_CHANCE * mean(row, f"{what}_chance") + above
+                found.append(Verdict(*key, f"parity of {what}", value, limit, limit - value))
+        if row["method"] == RIVAL and (points := along(rows, *key[:2])):
+            ours = float(np.interp(mean(row, "decisions"), *zip(*sorted(points), strict=True)))
+            limit = mean(row, "accuracy") - LESS_ACCURATE
+            found.append(Verdict(*key[:2], ALONG, f"accuracy at the parity of {RIVAL}", ours, limit, ours - limit))
+    return found
+
+
+def extremes(judged: Iterable[Verdict]) -> list[tuple[Verdict, Verdict, int, int]]:
+    """Give worst and best for each method and requirement, how many hold, and of how many."""
+    together: dict[tuple[str, str], list[Verdict]] = {}
+    for one in judged:
+        together.setdefault((one.method, one.what), []).append(one)
+    ordered = [sorted(some, key=lambda one: one.room) for some in together.values()]
+    return [(some[0], some[-1], sum(one.holds for one in some), len(some)) for some in ordered]

@@ -1,0 +1,170 @@
+"""Write docs/models.md and its figure from benchmarks/results/models.json, which ``python -m benchmarks.models`` makes.
+
+``python scripts/make_models_page.py`` writes them; ``--check`` only says whether they are what would be written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+from models_figure import Report, Row, figure  # noqa: E402 - after the path
+
+from benchmarks.models_judge import Verdict, extremes, mean, verdicts  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "models.json"
+PAGE = ROOT / "docs" / "models.md"
+PICTURE = ROOT / "docs" / "images" / "models.svg"
+NOTHING = "-"
+MEASURES = ("probabilities", "probabilities_chance", "decisions", "decisions_chance", "accuracy", "drawn")
+ORDER = (
+    "plain",
+    "labels by true group",
+    "labels by visible group",
+    "ParityClassifier",
+    "ParityPostprocessor",
+    "ParityClassifier, attribute given",
+    "ParityPostprocessor, attribute given",
+    "LinearPost",
+    "FairProjection",
+    "ExponentiatedGradient",
+    "ThresholdOptimizer, attribute given",
+)
+
+HEAD = """# Fair models, measured
+
+What parity costs a model in accuracy, for decisions and for probabilities, on rows that no method has seen. Made by
+`scripts/make_models_page.py` from `benchmarks/results/models.json`; do not edit it by hand.
+
+    make bench-models                                              # ten splits; MODELS='--splits 3 --rows 6000' for less
+    python -m benchmarks.models --linearpost FOLDER                # beside LinearPost: the folder that holds its postprocess.py
+    python -m benchmarks.models --fairprojection FOLDER --fairprojection-python PYTHON    # its coreMP.py; a Python with TensorFlow
+    R2B_DATA=FOLDER python -m benchmarks.models --tables diagnosis-sex diagnosis-age      # HAM10000 is not part of the package
+
+This run: {splits} of at most {rows:,} rows of a table, two thirds of them to train on. Versions:
+{versions}.
+{left_out}
+![Accuracy against parity of decisions](images/models.svg)
+"""
+
+HOW = """## What is compared
+
+| method | what it is | attribute at prediction |
+| --- | --- | --- |
+| plain | the learner on the labels as they came; the likeliest class | no |
+| labels by true group | `ParityClassifier(groups="given", decisions="likeliest")`: the paper | no |
+| labels by visible group | the learner that `ParityClassifier` trains on labels fair by visible groups, without prices | no |
+| ParityClassifier | as it comes: epsilon 0, visible groups, prices with offsets | no |
+| ParityPostprocessor | as it comes: the plain learner, prices with offsets | no |
+| ..., attribute given | the same with `attribute="given"` | yes |
+| LinearPost | a linear programme over all rows and classes, solved by HiGHS; its default tolerance of 0.001 | no |
+| FairProjection | projection of the probabilities in relative entropy, by ADMM | no |
+| ExponentiatedGradient | fairlearn's reduction, two classes | no |
+| ThresholdOptimizer | fairlearn's thresholds per group, two classes | yes |
+
+## How it was measured
+
+- **Parity** is the largest difference between two true groups in the mean of any class, on the test rows. **By chance** is its mean when
+  the groups of the test rows are permuted. All figures are means over splits, in percent.
+- **Accuracy** is that of decisions. **Drawn** is the chance that a class drawn from the probabilities is right.
+- **Seconds** are of the processor, of training and prediction. Fits that methods have in common are made once and charged to each.
+- **Learners** are small: logistic regression, LightGBM with 30 trees of 15 leaves, a random forest of 20 trees of depth 8. None has the
+  attribute among its features.
+- LinearPost and FairProjection are handed the same scores and the same predictions of the group as ours, by the same learner, out of fold.
+- Adult has the 45,222 rows without a question mark. HAM10000 has 24 picture features; pictures of one lesion stay on one side of a split
+  and in one fold. Ages are under 45, 45 to 64, and 65 and over.
+"""
+
+
+def results() -> Report:
+    found: Report = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def percent(row: Row, measure: str) -> str:
+    return f"{100 * mean(row, measure):.1f}" if measure in row else NOTHING
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *body)]
+
+
+def table_lines(report: Report, facts: Row) -> list[str]:
+    """Write the figures of one table, learner after learner."""
+    head = ["learner", "method", "probabilities", "by chance", "decisions", "by chance", "accuracy", "drawn", "seconds"]
+    rows = [row for row in report["rows"] if row["table"] == facts["name"] and row["method"] in ORDER]
+    body = []
+    for learner in dict.fromkeys(row["learner"] for row in rows):
+        here = sorted((row for row in rows if row["learner"] == learner), key=lambda row: ORDER.index(row["method"]))
+        for place, row in enumerate(here):
+            cells = [
+                percent(row, one) for one in ("probabilities", "probabilities_chance", "decisions", "decisions_chance", "accuracy", "drawn")
+            ]
+            name = row["method"] if row["splits"] else f"{row['method']}: {row['status']}"
+            seconds = f"{mean(row, 'seconds'):.1f}" if "seconds" in row else NOTHING
+            body.append([learner if place == 0 else "", name, *cells, seconds])
+    splits = max(len(row["splits"]) for row in rows)
+    size = f"{facts['rows']:,} rows, {facts['features']} features, {facts['classes']} classes, {facts['groups']} groups; {count(splits)}."
+    return [f"### {facts['title']}", "", size, "", *table(head, body), ""]
+
+
+def count(splits: int) -> str:
+    return f"{splits} split{'s' if splits != 1 else ''}"
+
+
+def named(report: Report, one: Verdict) -> str:
+    titles = {facts["name"]: facts["title"] for facts in report["setting"]["tables"]}
+    return f"{titles[one.table]}, {one.learner}: {100 * one.value:.1f} (limit {100 * one.limit:.1f})"
+
+
+def verdict_lines(report: Report) -> list[str]:
+    """Say what holds, the worst beside the best, and name everything that is missed."""
+    judged = verdicts(report["rows"])
+    head = ["method", "what, in percent", "hold", "worst", "best"]
+    body = [
+        [worst.method, worst.what, f"{holding} of {n}", named(report, worst), named(report, best)]
+        for worst, best, holding, n in extremes(judged)
+    ]
+    missed = [f"- {one.method}, {one.what}: {named(report, one)}." for one in judged if not one.holds]
+    rule = [
+        "Limits: parity at most 1.5 times chance plus 0.3 points for probabilities and 0.5 points for decisions; accuracy at most 0.3",
+        "points below LinearPost's at LinearPost's parity, read off the path of `ParityPostprocessor` along epsilons.",
+    ]
+    said = ["All of them hold."] if not missed else [f"Missed, {len(missed)} of {len(judged)}:", "", *missed]
+    return ["## What holds", "", *rule, "", *table(head, body), "", *said, ""]
+
+
+def page_of(report: Report) -> str:
+    """Write the page."""
+    most = {len(row["splits"]) for row in report["rows"] if row["splits"]}
+    splits = count(max(most)) if len(most) == 1 else f"{min(most)} to {max(most)} splits"
+    left_out = "".join(f"\nLeft out: {name}, because {reason}.\n" for name, reason in report["setting"]["left_out"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
+    head = HEAD.format(splits=splits, rows=report["setting"]["rows"], versions=versions, left_out=left_out)
+    tables = [line for facts in report["setting"]["tables"] for line in table_lines(report, facts)]
+    return "\n".join([head, *verdict_lines(report), HOW, "## All figures", "", *tables]).rstrip("\n") + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write docs/models.md and its figure.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    check, report = parser.parse_args(arguments).check, results()
+    wanted = {PAGE: page_of(report), PICTURE: figure(report)}
+    stale = [path for path, words in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != words]
+    for path in stale:
+        if check:
+            print(f"{path.name} is not what scripts/make_models_page.py writes; run it again.", file=sys.stderr)
+        else:
+            path.write_text(wanted[path], encoding="utf-8")
+            print(f"{path.relative_to(ROOT)} written")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
