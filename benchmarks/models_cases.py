@@ -39,8 +39,15 @@ class Table:
     @property
     def facts(self) -> dict[str, Any]:
         """What the page says of it."""
-        sizes = {"rows": len(self.y), "features": self.X.shape[1], "classes": len(np.unique(self.y)), "groups": len(np.unique(self.groups))}
-        return {"name": self.name, "title": self.title, **sizes}
+        names, counts = np.unique(self.groups, return_counts=True)
+        sizes = {"rows": len(self.y), "features": self.X.shape[1], "classes": len(np.unique(self.y)), "groups": len(names)}
+        return {
+            "name": self.name,
+            "title": self.title,
+            **sizes,
+            "smallest": str(names[counts.argmin()]),
+            "smallest_rows": int(counts.min()),
+        }
 
 
 @dataclass(frozen=True, eq=False)

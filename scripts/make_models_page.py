@@ -111,7 +111,11 @@ def table_lines(report: Report, facts: Row) -> list[str]:
             body.append([learner if place == 0 else "", name, *cells, seconds])
     splits = max(len(row["splits"]) for row in rows)
     size = f"{facts['rows']:,} rows, {facts['features']} features, {facts['classes']} classes, {facts['groups']} groups; {count(splits)}."
-    return [f"### {facts['title']}", "", size, "", *table(head, body), ""]
+    drawn = min(1.0, report["setting"]["rows"] / facts["rows"]) * facts["smallest_rows"]  # of both parts of a split
+    share = report["setting"]["test_share"]
+    parts = f"{drawn * (1 - share):,.0f} rows to train on and {drawn * share:,.0f} to measure on"
+    small = f"The smallest group, {facts['smallest']}, has about {parts}."
+    return [f"### {facts['title']}", "", size, small, "", *table(head, body), ""]
 
 
 def count(splits: int) -> str:

@@ -40,8 +40,17 @@ def row_of(method: str, decisions: float, accuracy: float, probabilities: float 
 
 
 def report_of(*rows: dict[str, Any]) -> dict[str, Any]:
-    facts = {"name": "t", "title": "Some table", "rows": 100, "features": 3, "classes": 4, "groups": 2}
-    return {"setting": {"rows": 100, "tables": [facts], "left_out": {}}, "versions": {"r2b": "1"}, "rows": list(rows)}
+    facts = {
+        "name": "t",
+        "title": "Some table",
+        "rows": 100,
+        "features": 3,
+        "classes": 4,
+        "groups": 2,
+        "smallest": "b",
+        "smallest_rows": 30,
+    }
+    return {"setting": {"rows": 100, "test_share": 0.3333, "tables": [facts], "left_out": {}}, "versions": {"r2b": "1"}, "rows": list(rows)}
 
 
 @needs_results
