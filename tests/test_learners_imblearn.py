@@ -64,7 +64,7 @@ def forest():
 def test_parity_on_held_out_rows_falls_to_a_tenth_in_a_pipeline(routing):
     seen, held_out = injected_adult()
     before = forest().fit(seen.X, seen.y).predict_proba(held_out.X)
-    model = make_pipeline(StandardScaler(), FairRelabeler(), forest()).fit(seen.X, seen.y, sensitive_features=seen.sex)
+    model = make_pipeline(StandardScaler(), FairRelabeler(groups="given"), forest()).fit(seen.X, seen.y, sensitive_features=seen.sex)
     after = model.predict_proba(held_out.X)
     baseline = demographic_parity(before, sensitive_features=held_out.sex)
     assert baseline > 0.4
@@ -73,7 +73,7 @@ def test_parity_on_held_out_rows_falls_to_a_tenth_in_a_pipeline(routing):
 
 def test_labels_are_those_that_round_gives():
     seen, _ = injected_adult()
-    X, y = FairRelabeler(random_state=3).fit_resample(seen.X, seen.y, sensitive_features=seen.sex)
+    X, y = FairRelabeler(groups="given", random_state=3).fit_resample(seen.X, seen.y, sensitive_features=seen.sex)
     assert X is seen.X
     np.testing.assert_array_equal(y, fair_adult().round(random_state=3))
     sizes = np.unique(seen.sex, return_counts=True)[1]
@@ -87,7 +87,7 @@ def test_a_frame_goes_through_as_the_object_it_is(kind):
 
     frame = nw.from_dict({"x": [1, 2, 3, 4], "text": ["a", None, "c", "d"]}, backend=kind).to_native()
     y = nw.from_dict({"y": ["a", "b", "b", "a"]}, backend=kind)["y"].to_native()
-    X, new = FairRelabeler().fit_resample(frame, y, sensitive_features=["f", "f", "m", "m"])
+    X, new = FairRelabeler(groups="given").fit_resample(frame, y, sensitive_features=["f", "f", "m", "m"])
     assert X is frame
     assert type(new) is type(y)
 
@@ -96,7 +96,7 @@ def test_the_label_column_keeps_its_row_labels():
     pd = pytest.importorskip("pandas")
     index = [7, 5, 3, 1]
     X, y = pd.DataFrame({"x": range(4)}, index=index), pd.Series(["a", "a", "b", "b"], index=index, name="label")
-    _, new = FairRelabeler().fit_resample(X, y, sensitive_features=pd.Series(["f", "f", "m", "m"], index=index))
+    _, new = FairRelabeler(groups="given").fit_resample(X, y, sensitive_features=pd.Series(["f", "f", "m", "m"], index=index))
     assert new.index.tolist() == index
     assert new.name == "label"
     assert y.tolist() == ["a", "a", "b", "b"]
@@ -108,7 +108,7 @@ def test_weights_are_taken_where_they_are_asked_for(routing):
     seen, _ = injected_adult()
     weight = np.random.default_rng(0).integers(1, 5, len(seen.y)).astype(float)
     tree = DecisionTreeClassifier(max_depth=2).set_fit_request(sample_weight=False)
-    step = FairRelabeler().set_fit_resample_request(sample_weight=True)
+    step = FairRelabeler(groups="given").set_fit_resample_request(sample_weight=True)
     model = Pipeline([("fair", step), ("tree", tree)]).fit(seen.X, seen.y, sensitive_features=seen.sex, sample_weight=weight)
     direct = r2b.debias(seen.y, sensitive_features=seen.sex, sample_weight=weight)
     np.testing.assert_array_equal(model["fair"].prices_, direct.prices)
@@ -116,7 +116,7 @@ def test_weights_are_taken_where_they_are_asked_for(routing):
 
 def test_a_grid_search_routes_the_attribute_and_tunes_epsilon(routing):
     seen, held_out = injected_adult()
-    pipeline = Pipeline([("fair", FairRelabeler()), ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))])
+    pipeline = Pipeline([("fair", FairRelabeler(groups="given")), ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))])
     search = GridSearchCV(pipeline, {"fair__epsilon": [0.0, 0.3]}, cv=2, error_score="raise")
     search.fit(seen.X, seen.y, sensitive_features=seen.sex)
     # Agreement with the unfair labels is what the search scores, so that it prefers the looser bound.
@@ -152,7 +152,7 @@ def test_bad_rows_are_refused_as_by_debias():
 def test_metric_frame_reads_our_predictions_and_agrees_with_our_parity():
     fairlearn = pytest.importorskip("fairlearn.metrics")
     seen, held_out = injected_adult()
-    X, y = FairRelabeler().fit_resample(seen.X, seen.y, sensitive_features=seen.sex)
+    X, y = FairRelabeler(groups="given").fit_resample(seen.X, seen.y, sensitive_features=seen.sex)
     model = DecisionTreeClassifier(max_depth=6, random_state=0).fit(X, y)
     predicted = model.predict(held_out.X)
 

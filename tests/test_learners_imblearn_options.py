@@ -30,7 +30,7 @@ def gap(labels, groups, rows=slice(None)):
 def test_parameters_reach_the_core():
     options = {"epsilon": 0.02, "bound": "to_overall", "families": "marginal", "objective": "agreement"}
     both = {"sex": SEX, "age": AGE}
-    step = clone(FairRelabeler(**options, random_state=2))
+    step = clone(FairRelabeler(groups="given", **options, random_state=2))
     _, labels = step.fit_resample(X, LABELS, sensitive_features=both)
     np.testing.assert_array_equal(labels, r2b.debias(LABELS, sensitive_features=both, **options).round(random_state=2))
     assert gap(labels, SEX) < 0.05 < gap(LABELS, SEX)
@@ -39,9 +39,9 @@ def test_parameters_reach_the_core():
 
 def test_control_features_are_handed_on_by_a_pipeline_and_parity_holds_within_each_of_them():
     with config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(FairRelabeler(), DecisionTreeClassifier(max_depth=2))
+        pipeline = make_pipeline(FairRelabeler(groups="given"), DecisionTreeClassifier(max_depth=2))
         pipeline.fit(X, LABELS, sensitive_features=SEX, control_features=AGE)
-    _, labels = FairRelabeler().fit_resample(X, LABELS, sensitive_features=SEX, control_features=AGE)
+    _, labels = FairRelabeler(groups="given").fit_resample(X, LABELS, sensitive_features=SEX, control_features=AGE)
     np.testing.assert_array_equal(pipeline[-1].predict(X), DecisionTreeClassifier(max_depth=2).fit(X, labels).predict(X))
     for age in ("old", "young"):
         smallest = min(((age == AGE) & (sex == SEX)).sum() for sex in ("f", "m"))
@@ -53,7 +53,7 @@ def test_control_features_are_handed_on_by_a_pipeline_and_parity_holds_within_ea
 
 def test_rows_without_a_group_may_stay_as_they_are():
     groups = np.where(np.arange(N_ROWS) % 10 == 0, None, SEX)
-    _, labels = FairRelabeler(missing="exclude").fit_resample(X, LABELS, sensitive_features=groups)
+    _, labels = FairRelabeler(groups="given", missing="exclude").fit_resample(X, LABELS, sensitive_features=groups)
     without = groups == np.array(None)
     assert (labels[without] == LABELS[without]).all()
     assert gap(labels, SEX, ~without) < 0.01 < gap(LABELS, SEX, ~without)

@@ -184,11 +184,12 @@ def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
     n = 6000
     groups, features = rng.choice(["f", "m"], n), rng.normal(size=(n, 2))
     y = np.where(features[:, 0] + (groups == "m") + rng.normal(size=n) > 0, rng.choice(["a", "b", "c"], n), "d")
-    inside = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2, random_state=0))
+    booster = HistGradientBoostingClassifier(max_iter=2, random_state=0)
+    inside = make_pipeline(StandardScaler(), BaggingClassifier(booster, n_estimators=1, random_state=0))
     model = ParityClassifier(inside, **GIVEN).fit(features, y, sensitive_features=groups)
     assert model.form_ == "sample"
     assert "both sides" in model.form_reason_
-    assert not model.estimator_[-1].do_early_stopping_
+    assert not model.estimator_[-1].estimators_[0].do_early_stopping_
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,19 @@ per class, weighted by y, would give; here X goes in once, N rows, and the label
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from r2b._data.arrays import Array, Floats
-from r2b.errors import ParameterError, ShapeError, require
-from r2b.models.targets import BoosterObjective, Library, SoftTargets, cross_entropy, refuse_other_rows, soft_objective, softmax
+from r2b.errors import ParameterError, require
+from r2b.models.targets import BoosterObjective, Library, SoftTargets, cross_entropy, refuse_other_rows, soft_objective
+
+if TYPE_CHECKING:
+    from r2b.models.booster import SoftBooster
+    from r2b.sklearn.visible_labels import GroupUse
+
+__all__ = ["SoftBooster", "lightgbm_objective", "train_lightgbm", "train_xgboost", "xgboost_objective"]
 
 _SMALLEST_SHARE = 1e-15  # LightGBM's own floor under the share of a class, before it takes the logarithm
 _TAKEN = {
@@ -24,58 +29,21 @@ _TAKEN = {
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
-@dataclass(frozen=True, eq=False)
-class SoftBooster:
-    """Trees that were trained on soft labels, and what is needed to read probabilities from them.
-
-    A custom objective leaves margins. ``predict_proba`` adds the start and takes the softmax; a booster that is saved on its own loses
-    both. Pickle this object instead. There is no ``predict``: the likeliest class of each row is not fair even where the
-    probabilities are.
-
-    Attributes
-    ----------
-    booster : lightgbm.Booster or xgboost.Booster
-    classes : ndarray of shape (L,)
-        The names of the columns of ``predict_proba``.
-    start : ndarray of shape (L,)
-        The margin of every row before the first tree: the logarithm of the share of each class.
-    library : {"lightgbm", "xgboost"}
-    """
+class Trees(NamedTuple):
+    """What training leaves: a booster that gives margins, the classes in their order, and the margins before the first tree."""
 
     booster: Any
     classes: Array
     start: Floats
-    library: Library
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Give the probabilities of new rows; the sensitive attribute is not asked for.
 
-        Parameters
-        ----------
-        X : array or frame of shape (n, n_features)
-            Of any kind that the library reads. After early stopping the best round counts.
+def __getattr__(name: str) -> Any:
+    # It is an estimator of scikit-learn, which the objectives below do without.
+    if name == "SoftBooster":
+        from r2b.models.booster import SoftBooster
 
-        Returns
-        -------
-        ndarray of shape (n, L)
-
-        Raises
-        ------
-        ShapeError
-            XGBoost was trained on another number of features, which it does not notice by itself.
-        """
-        if self.library == "lightgbm":
-            margins = self.booster.predict(X, raw_score=True)
-        else:
-            best = self.booster.attr("best_iteration")
-            rounds = (0, 0) if best is None else (0, int(best) + 1)
-            matrix = require("xgboost", "This model needs xgboost", extra="xgboost").DMatrix(X, enable_categorical=True)
-            given, trained = int(matrix.num_col()), int(self.booster.num_features())
-            if given != trained:
-                fault = f"X has {given} features, but the model was trained on {trained}."
-                raise ShapeError(fault, remedy="Pass the features of training.", n_features=given)
-            margins = self.booster.predict(matrix, output_margin=True, iteration_range=rounds)
-        return softmax(np.asarray(margins, np.float64) + self.start)
+        return SoftBooster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def train_lightgbm(
@@ -88,6 +56,10 @@ def train_lightgbm(
     validation: tuple[Any, Any] | None = None,
     early_stopping_rounds: int | None = None,
     callbacks: Sequence[Callable[..., Any]] | None = None,
+    sensitive_features: Any = None,
+    groups: GroupUse = "visible",
+    group_estimator: Any = None,
+    **options: Any,
 ) -> SoftBooster:
     """Train LightGBM on fair labels.
 
@@ -96,7 +68,7 @@ def train_lightgbm(
     Parameters
     ----------
     labels : FairLabels, or array-like of shape (N, L) or (N,)
-        What ``debias`` returns; or probabilities, or classes.
+        What ``debias`` or :func:`r2b.sklearn.fair_labels` returns; or probabilities, or classes.
     X : array or frame of shape (N, n_features)
         Of any kind that LightGBM reads; handed to it as it is, once.
     params : mapping, optional
@@ -110,6 +82,14 @@ def train_lightgbm(
         Stop after this many rounds without improvement on ``validation``.
     callbacks : sequence of callable, optional
         LightGBM's own.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes), or Membership, optional
+        Makes classes or probabilities fair first, by these groups.
+    groups : {"visible", "given", "both"}
+        By which groups: as the features show them, which makes the model fair, or as they are, which makes the labels fair.
+    group_estimator : classifier, optional
+        Predicts the groups; a booster with the same parameters by default.
+    **options
+        As for :func:`r2b.sklearn.fair_labels`, such as ``epsilon``.
 
     Returns
     -------
@@ -135,25 +115,12 @@ def train_lightgbm(
     >>> model.classes.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
-    lightgbm = require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
-    chosen, threads = _free_of("lightgbm", params)
-    targets, start, watched, measure = _read(X, labels, sample_weight, validation, early_stopping_rounds)
-    train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
-    sets = [lightgbm.Dataset(watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train)] if watched else None
-    chosen |= {"objective": soft_objective(targets, "lightgbm", start, threads), "num_class": len(targets.classes), "metric": "None"}
-    after = list(callbacks or ())
-    if early_stopping_rounds is not None:
-        after.append(lightgbm.early_stopping(early_stopping_rounds, verbose=False))
-    booster = lightgbm.train(
-        chosen,
-        train,
-        num_boost_round,
-        valid_sets=sets,
-        valid_names=["validation"] if sets else None,
-        feval=(lambda margins, _: ("soft_logloss", measure(margins), False)) if measure else None,
-        callbacks=after,
-    )
-    return SoftBooster(booster, targets.classes, start, "lightgbm")
+    require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
+    from r2b.models.booster import SoftBooster
+
+    model = SoftBooster("lightgbm", params=params, num_boost_round=num_boost_round, early_stopping_rounds=early_stopping_rounds)
+    asked = {"sensitive_features": sensitive_features, "groups": groups, "group_estimator": group_estimator, **options}
+    return model._trained_on(labels, X, sample_weight, validation, callbacks, asked)
 
 
 def train_xgboost(
@@ -166,6 +133,10 @@ def train_xgboost(
     validation: tuple[Any, Any] | None = None,
     early_stopping_rounds: int | None = None,
     callbacks: Sequence[Any] | None = None,
+    sensitive_features: Any = None,
+    groups: GroupUse = "visible",
+    group_estimator: Any = None,
+    **options: Any,
 ) -> SoftBooster:
     """Train XGBoost on fair labels.
 
@@ -178,6 +149,8 @@ def train_xgboost(
     params : mapping, optional
         XGBoost's parameters, less objective, number of classes, base score and metric, which follow from the labels.
     callbacks : sequence of xgboost.callback.TrainingCallback, optional
+    sensitive_features, groups, group_estimator, **options
+        As for :func:`train_lightgbm`.
 
     Returns
     -------
@@ -201,23 +174,12 @@ def train_xgboost(
     >>> model.classes.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
-    xgboost = require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
-    chosen, threads = _free_of("xgboost", params)
-    targets, start, watched, measure = _read(X, labels, sample_weight, validation, early_stopping_rounds)
-    train = xgboost.DMatrix(X, enable_categorical=True)
-    chosen |= {"num_class": len(targets.classes), "base_score": 0.0, "disable_default_eval_metric": True}
-    booster = xgboost.train(
-        chosen,
-        train,
-        num_boost_round,
-        obj=soft_objective(targets, "xgboost", start, threads),
-        evals=[(xgboost.DMatrix(watched[0], enable_categorical=True), "validation")] if watched else None,
-        custom_metric=(lambda margins, _: ("soft_logloss", measure(margins))) if measure else None,
-        early_stopping_rounds=early_stopping_rounds,
-        callbacks=callbacks,
-        verbose_eval=False,
-    )
-    return SoftBooster(booster, targets.classes, start, "xgboost")
+    require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
+    from r2b.models.booster import SoftBooster
+
+    model = SoftBooster("xgboost", params=params, num_boost_round=num_boost_round, early_stopping_rounds=early_stopping_rounds)
+    asked = {"sensitive_features": sensitive_features, "groups": groups, "group_estimator": group_estimator, **options}
+    return model._trained_on(labels, X, sample_weight, validation, callbacks, asked)
 
 
 def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> BoosterObjective:
@@ -292,6 +254,52 @@ def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, th
         remedy = f"Pass one finite margin for each of the {len(targets.classes)} classes."
         raise ParameterError(f"start is {start!r}.", remedy=remedy, start=start)
     return soft_objective(targets, library, first, threads)
+
+
+def grow(
+    library: Library,
+    labels: Any,
+    X: Any,
+    params: Mapping[str, Any] | None,
+    rounds: int,
+    sample_weight: Any,
+    validation: tuple[Any, Any] | None,
+    patience: int | None,
+    callbacks: Sequence[Any] | None,
+) -> Trees:
+    """Train a library on labels; the public ways are :func:`train_lightgbm`, :func:`train_xgboost` and ``SoftBooster.fit``."""
+    chosen, threads = _free_of(library, params)
+    targets, start, watched, measure = _read(X, labels, sample_weight, validation, patience)
+    objective, n_classes = soft_objective(targets, library, start, threads), len(targets.classes)
+    if library == "xgboost":
+        xgboost = require("xgboost", "This model needs xgboost", extra="xgboost")
+        chosen |= {"num_class": n_classes, "base_score": 0.0, "disable_default_eval_metric": True}
+        booster = xgboost.train(
+            chosen,
+            xgboost.DMatrix(X, enable_categorical=True),
+            rounds,
+            obj=objective,
+            evals=[(xgboost.DMatrix(watched[0], enable_categorical=True), "validation")] if watched else None,
+            custom_metric=(lambda margins, _: ("soft_logloss", measure(margins))) if measure else None,
+            early_stopping_rounds=patience,
+            callbacks=callbacks,
+            verbose_eval=False,
+        )
+        return Trees(booster, targets.classes, start)
+    lightgbm = require("lightgbm", "This model needs lightgbm", extra="lightgbm")
+    chosen |= {"objective": objective, "num_class": n_classes, "metric": "None"}
+    train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
+    sets = [lightgbm.Dataset(watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train)] if watched else None
+    booster = lightgbm.train(
+        chosen,
+        train,
+        rounds,
+        valid_sets=sets,
+        valid_names=["validation"] if sets else None,
+        feval=(lambda margins, _: ("soft_logloss", measure(margins), False)) if measure else None,
+        callbacks=[*(callbacks or ()), *([] if patience is None else [lightgbm.early_stopping(patience, verbose=False)])],
+    )
+    return Trees(booster, targets.classes, start)
 
 
 def _read(

@@ -14,7 +14,8 @@ from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError, require
-from r2b.sklearn.labels import WITHOUT, check_same_rows, checked_labels, note_features, publish, solve, store, without_rows
+from r2b.sklearn.labels import WITHOUT, checked_labels, note_features, publish, store, without_rows
+from r2b.sklearn.visible_labels import GroupUse, fair_labels
 
 _BaseSampler: Any = require("imblearn", "r2b.models.imblearn needs imblearn", extra="imblearn").base.BaseSampler
 
@@ -32,8 +33,15 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     ----------
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between the means of two groups, for all classes or one per class.
+    groups : {"visible", "given", "both"}
+        By which groups: as the features show them, predicted out of fold, which makes the model fair that the next steps train; or as they
+        are, which makes the labels fair.
+    group_estimator : classifier, optional
+        Predicts the groups; logistic regression on scaled features by default.
+    cv : int
+        Folds, shuffled, out of which groups are predicted.
     random_state : int, Generator, RandomState or None
-        Which rows of a group and class are relabelled. The same number gives the same labels.
+        Folds, and which rows of a group and class are relabelled. The same number gives the same labels.
     **options : Options
         As for :func:`r2b.debias`.
 
@@ -64,7 +72,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     ...     model = make_pipeline(FairRelabeler(), DecisionTreeClassifier(max_depth=3)).fit(X, y, sensitive_features=sex)
     >>> model.predict_proba(X).shape
     (200, 2)
-    >>> relabelled = FairRelabeler().fit_resample(X, y, sensitive_features=sex)[1]
+    >>> relabelled = FairRelabeler(groups="given").fit_resample(X, y, sensitive_features=sex)[1]
     >>> [int((relabelled[sex == group] == "high").sum()) for group in ("f", "m")]
     [50, 50]
     """
@@ -76,9 +84,17 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
 
     def __init__(  # type: ignore[misc] # epsilon may come without its name
-        self, epsilon: Epsilon = DEFAULTS["epsilon"], *, random_state: Any = 0, **options: Unpack[Options]
+        self,
+        epsilon: Epsilon = DEFAULTS["epsilon"],
+        *,
+        groups: GroupUse = "visible",
+        group_estimator: Any = None,
+        cv: int = 5,
+        random_state: Any = 0,
+        **options: Unpack[Options],
     ) -> None:
-        store(self, options, epsilon=epsilon, random_state=random_state)
+        own = {"groups": groups, "group_estimator": group_estimator, "cv": cv}
+        store(self, options, epsilon=epsilon, random_state=random_state, **own)
 
     def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
         """Find the prices without handing labels out.
@@ -100,11 +116,12 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         Parameters
         ----------
         X : array or frame with N rows
-            Nothing but its shape, its column names and its row labels is looked at.
+            The group estimator looks at it. With ``groups="given"`` nothing but its shape, its column names and its row labels counts.
         y : array-like of shape (N,) or (N, L)
             Classes, or probabilities.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
-            Not optional; its default only serves an error that says how a pipeline passes it.
+            Not optional; its default only serves an error that says how a pipeline passes it. A :class:`r2b.Membership`, such as
+            :func:`r2b.sklearn.visible_groups` gives, is taken as it is.
         control_features : array-like of shape (N,) or (N, n_features), optional
             Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional
@@ -128,9 +145,9 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
             raise ParameterError(problem, remedy=remedy)
         column = y.iloc[:, 0] if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else y
         column = checked_labels(column, type(self).__name__)
-        fair = solve(self, column, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
-        assert fair.dataset is not None
-        check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
+        data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+        taken = {name: value for name, value in self.get_params(deep=False).items() if name != "sampling_strategy"}
+        fair = fair_labels(X, column, **data, **taken)
         note_features(self, X)
         self.labels_: FairLabels = without_rows(fair)
         publish(self, fair)

@@ -6,7 +6,7 @@ give what each library's own softmax objective computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -160,6 +160,48 @@ class SoftTargets:
 def _few(targets: SoftTargets) -> str:
     names = targets.classes.tolist()
     return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+
+
+def made_fair(X: Any, labels: Any, sample_weight: Any, learner: Any, fairness: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Make labels fair where groups are given beside them; give labels and the weights that are left to read.
+
+    Parameters
+    ----------
+    X : array or frame
+    labels : FairLabels, or array-like of shape (N, L) or (N,)
+    sample_weight : array-like of shape (N,), optional
+    learner : classifier or None
+        Predicts the groups where no ``group_estimator`` is given.
+    fairness : mapping
+        ``sensitive_features``, ``groups``, ``group_estimator`` and the options of :func:`r2b.sklearn.fair_labels`.
+
+    Raises
+    ------
+    ParameterError
+        Labels that are fair already, or options without groups.
+
+    Examples
+    --------
+    >>> X, y = np.zeros((4, 1)), ["a", "b", "b", "a"]
+    >>> asked = {"sensitive_features": ["f", "f", "f", "m"], "groups": "given", "group_estimator": None}
+    >>> made_fair(X, y, None, None, asked)[0].soft_labels[1].round(3)
+    array([0.182, 0.818])
+    """
+    asked = dict(fairness)
+    if asked["sensitive_features"] is None:
+        idle = [name for name in asked if name not in ("sensitive_features", "groups", "group_estimator")]
+        idle += ["group_estimator"] if asked["group_estimator"] is not None else []
+        if idle:
+            problem = f"The option {idle[0]!r} was given, but no sensitive_features to make labels fair by."
+            raise ParameterError(problem, remedy="Pass sensitive_features, or leave it out.", option=idle[0])
+        return labels, sample_weight
+    if isinstance(labels, FairLabels):
+        remedy = "Pass the labels as they came, or leave sensitive_features out."
+        raise ParameterError("sensitive_features were given beside labels that debias has made fair.", remedy=remedy)
+    from r2b.sklearn.visible_labels import fair_labels
+
+    asked["group_estimator"] = learner if asked["group_estimator"] is None else asked["group_estimator"]
+    return fair_labels(X, labels, sample_weight=sample_weight, **asked), None
 
 
 def refuse_other_rows(X: Any, targets: SoftTargets) -> None:

@@ -1,14 +1,78 @@
-"""PyTorch on fair labels: a dataset that makes soft rows batch by batch, and a cross-entropy with row weights."""
+"""PyTorch on fair labels: a dataset that makes soft rows batch by batch, and a cross-entropy with row weights.
+
+A recipe for a network, from rows to fair decisions:
+
+1. Predict the groups from what the network sees: from the features, or from its own embeddings of a first training without parity.
+2. Make the labels fair by these groups, and train on the soft labels.
+3. Give the network a thin wrapper with ``classes_`` and ``predict_proba``, and let ``ParityPostprocessor`` find prices on rows that it was
+   not trained on. It predicts from X alone.
+
+Examples
+--------
+>>> import numpy as np
+>>> from r2b.metrics import demographic_parity
+>>> from r2b.sklearn import ParityPostprocessor, fair_labels
+>>> rng, _ = np.random.default_rng(0), torch.manual_seed(0)
+>>> sex = rng.choice(["f", "m"], 3000)
+>>> X = (rng.normal(size=(3000, 4)) + np.outer(sex == "m", [1, 1, 0, 0])).astype(np.float32)
+>>> y = np.where(X[:, 0] + rng.normal(size=3000) > 0.5, "yes", "no")
+>>> train, later, new = np.split(np.arange(3000), [1500, 2250])
+
+The network: a body, whose output are the embeddings, and a head.
+
+>>> class Network:
+...     def __init__(self):
+...         self.body = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU())
+...         self.head = torch.nn.Linear(16, 2)
+...
+...     def fit(self, X, labels, epochs=5):
+...         dataset = SoftLabelDataset(X, labels)
+...         self.classes_ = dataset.classes
+...         batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(dataset), 64, False)
+...         optimizer = torch.optim.Adam([*self.body.parameters(), *self.head.parameters()], lr=0.01)
+...         for _ in range(epochs):
+...             for x, soft, weight in torch.utils.data.DataLoader(dataset, sampler=batches, batch_size=None):
+...                 optimizer.zero_grad()
+...                 soft_cross_entropy(self.head(self.body(x)), soft, weight).backward()
+...                 optimizer.step()
+...         return self
+...
+...     @torch.no_grad()
+...     def embed(self, X):
+...         return self.body(torch.as_tensor(X)).numpy()
+...
+...     @torch.no_grad()
+...     def predict_proba(self, X):
+...         return self.head(self.body(torch.as_tensor(X))).softmax(dim=1).numpy()
+
+A first training shows the network's own embeddings; the groups as they show them make the labels fair for the second.
+
+>>> plain = Network().fit(X[train], y[train])
+>>> fair = fair_labels(plain.embed(X[train]), y[train], sensitive_features=sex[train])
+>>> network = Network().fit(X[train], fair)
+>>> before, after = (demographic_parity(model.predict_proba(X[new]), sensitive_features=sex[new]) for model in (plain, network))
+>>> before > 0.2, after < before / 3
+(True, True)
+
+Decisions in parity, for which the wrapper above is enough:
+
+>>> model = ParityPostprocessor(plain, prefit=True, frontier=0).fit(X[later], y[later], sensitive_features=sex[later])
+>>> demographic_parity(model.predict(X[new]), sensitive_features=sex[new]) < 0.1
+True
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
 from r2b.errors import InputError, ShapeError, require
-from r2b.models.targets import SoftTargets, refuse_other_rows
+from r2b.models.targets import SoftTargets, made_fair, refuse_other_rows
+
+if TYPE_CHECKING:
+    from r2b.sklearn.visible_labels import GroupUse
 
 torch = require("torch", "r2b.models.torch needs torch", extra="torch")
 _Dataset: Any = torch.utils.data.Dataset
@@ -27,6 +91,15 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
         What ``debias`` returns; or probabilities, or classes.
     sample_weight : array-like of shape (N,), optional
         Beside probabilities or classes. Fair labels bring the weights they were made with.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes), or Membership, optional
+        Makes classes or probabilities fair first, by these groups.
+    groups : {"visible", "given", "both"}
+        By which groups: as X shows them, which makes the network fair, or as they are, which makes the labels fair.
+    group_estimator : classifier, optional
+        Predicts the groups from X, as an array; logistic regression on scaled features by default. For pictures predict them from the
+        network's embeddings instead, as in the recipe above.
+    **options
+        As for :func:`r2b.sklearn.fair_labels`, such as ``epsilon``.
 
     Attributes
     ----------
@@ -55,8 +128,20 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
     (torch.Size([2, 2]), torch.Size([2, 2]), torch.Size([2]))
     """
 
-    def __init__(self, X: Any, labels: Any, *, sample_weight: Any = None) -> None:
-        targets = SoftTargets.of(labels, sample_weight)
+    def __init__(
+        self,
+        X: Any,
+        labels: Any,
+        *,
+        sample_weight: Any = None,
+        sensitive_features: Any = None,
+        groups: GroupUse = "visible",
+        group_estimator: Any = None,
+        **options: Any,
+    ) -> None:
+        asked = {"sensitive_features": sensitive_features, "groups": groups, "group_estimator": group_estimator, **options}
+        plain = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) and sensitive_features is not None else X
+        targets = SoftTargets.of(*made_fair(plain, labels, sample_weight, None, asked))
         refuse_other_rows(X, targets)
         self.classes = targets.classes
         self._features = _tensor_of(X)

@@ -24,7 +24,7 @@ from r2b.sklearn.price import ModelFrontier
 from r2b.sklearn.scorers import accuracy_under, parity_scorer
 from r2b.sklearn.scores import FairScores
 from r2b.sklearn.transformer import LabelDebiaser
-from r2b.sklearn.visible import visible_groups
+from r2b.sklearn.visible_labels import fair_labels, visible_groups
 
 __all__ = [
     "FairScores",
@@ -34,6 +34,7 @@ __all__ = [
     "ParityPostprocessor",
     "PredictionParity",
     "accuracy_under",
+    "fair_labels",
     "parity_scorer",
     "visible_groups",
 ]

@@ -12,11 +12,12 @@ from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import Options, debias, takes_options
+from r2b._labels.debiasing import Options, takes_options
 from r2b._labels.labels import Form
 from r2b.errors import ParameterError
 from r2b.sklearn.batches import BatchTraining
 from r2b.sklearn.crossfit import require_probabilities
+from r2b.sklearn.fit_rows import FitRows
 from r2b.sklearn.forms import TrainingRows, chosen_rows, fresh_learner, plain_rows, train, training_rows
 from r2b.sklearn.labels import (
     WITHOUT,
@@ -28,14 +29,13 @@ from r2b.sklearn.labels import (
     without_rows,
 )
 from r2b.sklearn.learners import class_scores, gives_probabilities, probabilities_of, reads_pairs, scores_of
-from r2b.sklearn.predictor import AttributeUse, FitRows
+from r2b.sklearn.predictor import AttributeUse
 from r2b.sklearn.scores import Kind
-from r2b.sklearn.training import codes_apart, scored, trained_on
+from r2b.sklearn.training import codes_apart, params_for, scored, trained_on
 from r2b.sklearn.visible import group_learner
+from r2b.sklearn.visible_labels import GroupUse, labels_by, seen_by
 
-GroupUse = Literal["visible", "given", "both"]
 Decisions = Literal["fair", "likeliest"]
-_GIVEN = "{} (given)"  # families of true groups beside those of visible ones
 
 
 def _gives_scores(self: Any) -> bool:
@@ -127,8 +127,12 @@ class ParityClassifier(BatchTraining):
     ``fit`` trains the learner ``cv + 1`` times on fair labels and as often on the labels as they came, and the group estimator as often.
     With ``groups="given"`` and ``decisions="likeliest"`` it trains once.
 
-    In a pipeline, put this classifier last: steps before it then see every row once. A pipeline as ``estimator`` also works: the weights
-    go to its last step, and its first steps see repeated rows without weights.
+    A pipeline as ``estimator`` is trained as it would be with this classifier as its last step: steps before the last see every row once,
+    with its label as it came, and the weights go to the last step. Out of fold they are fitted anew for each fold, which a pipeline around
+    this classifier does not do.
+
+    ``fit_params`` go to every training. Those with one value per row go with their rows; an ``eval_set`` is the same for all, with labels
+    as they came. Callbacks are copied for all trainings but that of ``estimator_``, which gets the objects that were passed.
 
     Copies of one row on both sides of a split disagree about its class, which stops a learner early or makes a search prefer a simpler
     model. ``HistGradientBoostingClassifier`` with early stopping therefore gets whole rows held back, through its ``X_val``; searches over
@@ -243,7 +247,8 @@ class ParityClassifier(BatchTraining):
         assert labels.dataset is not None
         check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
         choice, rows = chosen_rows(self.form, self.estimator, labels, seed)
-        self.estimator_ = train(fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed, fit_params)
+        params = params_for(self.estimator, fit_params, choice.form, labels.classes, own=True)
+        self.estimator_ = train(fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed, params, y)
         self.form_, self.form_reason_ = choice.form, choice.reason
         self._publish(labels)
 
@@ -256,10 +261,9 @@ class ParityClassifier(BatchTraining):
         if fair and not gives_probabilities(self):
             require_probabilities(self.estimator, "estimator", "or pass decisions='likeliest'")
         codes = self._fit_groups(rows)
-        labels = self._fair_labels(rows, codes)
+        labels = labels_by(self.groups, rows, codes, self._options())
         choice, training = chosen_rows(self.form, self.estimator, labels, rows.seed)
         self.form_, self.form_reason_ = choice.form, choice.reason
-        self.estimator_ = trained_on(self.estimator, rows, training, choice.form)
         self._publish(labels)
         if visible and gives_probabilities(self):
             parts = self._apart(rows, codes, labels, choice.form) if self.group_estimator_ is not None else [training] * rows.folds.n
@@ -271,25 +275,7 @@ class ParityClassifier(BatchTraining):
             scores = scored(self.estimator, rows, [plain] * rows.folds.n, form, self.n_jobs)
             self.scorer_ = trained_on(self.estimator, rows, plain, form)
             self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
-
-    def _fair_labels(self, rows: FitRows, codes: Floats | None) -> FairLabels:
-        """Debias the labels by the groups that are asked for."""
-        if self.groups == "given":
-            return solve(self, rows.y, **rows.data)
-        families = rows.groups.families + (rows.groups.renamed(_GIVEN).families if self.groups == "both" else [])
-        options = {**self._options(), "families": families, "missing": "error", "min_group_size": 0, "small_groups": "error"}
-        return debias(rows.y, **self._seen(rows, codes), **options)
-
-    def _seen(self, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
-        """Give the groups that labels are debiased by, and the weights."""
-        groups = rows.groups
-        if codes is None:  # the attribute is given at prediction, so that everything is visible
-            codes = groups.given(groups.cells, rows.labels)
-        features = groups.memberships(codes)
-        if self.groups == "both":
-            named = groups.renamed(_GIVEN)
-            features |= named.memberships(named.given(named.cells, rows.labels))
-        return {"sensitive_features": features, "sample_weight": rows.data["sample_weight"]}
+        self.estimator_ = trained_on(self.estimator, rows, training, choice.form, own=True)
 
     def _apart(self, rows: FitRows, codes: Floats | None, labels: FairLabels, form: Form) -> list[TrainingRows]:
         """For each fold give the training rows whose labels know nothing of the groups of that fold, but for the prices."""
@@ -297,7 +283,7 @@ class ParityClassifier(BatchTraining):
         learner = group_learner(self.group_estimator, self.estimator)[0]
         found = []
         for apart in codes_apart(learner, rows, codes):
-            given = labels.transform(rows.y, **self._seen(rows, apart), form=form, random_state=rows.seed)
+            given = labels.transform(rows.y, **seen_by(self.groups, rows, apart), form=form, random_state=rows.seed)
             found.append(training_rows(labels, form, given, len(apart), rows.groups.weight))
         return found
 

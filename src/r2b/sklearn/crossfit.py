@@ -8,8 +8,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn import config_context
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -17,8 +16,8 @@ from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import column_of, refuse_lengths
 from r2b._labels.forms.sampling import take_rows
 from r2b.errors import InputError, ParameterError
-from r2b.sklearn.forms import indexable
-from r2b.sklearn.learners import weight_keyword
+from r2b.sklearn.forms import TrainingRows, indexable, train
+from r2b.sklearn.learners import kind_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +126,7 @@ def rows_at(X: Any, rows: Whole) -> Any:
     return take_rows(indexable(X), rows)
 
 
-def trained(learner: Any, X: Any, target: Array, weight: Floats | None, fit_params: dict[str, Any]) -> Any:
+def trained(learner: Any, X: Any, target: Array, weight: Floats | None) -> Any:
     """Fit a clone of a learner on classes, with weights under the keyword that it takes them by.
 
     Raises
@@ -140,17 +139,7 @@ def trained(learner: Any, X: Any, target: Array, weight: Floats | None, fit_para
     if (target == target[0]).all():
         problem = f"All {len(target)} rows of a part to train {type(learner).__name__} on are of one class or group."
         raise InputError(problem, remedy="Pass more rows, or fewer folds (cv).", n_rows=len(target))
-    model, further = clone(learner), dict(fit_params)
-    if weight is not None:
-        keyword = weight_keyword(model)
-        if keyword is None:
-            name = type(learner).__name__
-            problem = f"There are row weights, but {name}.fit takes no sample_weight."
-            raise ParameterError(problem, remedy="Leave sample_weight out, or pass a learner that takes it.", estimator=name)
-        further[keyword] = weight
-    with config_context(enable_metadata_routing=False):  # the weights are ours and not metadata that the user routes
-        model.fit(X, target, **further)
-    return model
+    return train(clone(learner), X, TrainingRows(None, target, weight), "sample", 0, given=target)
 
 
 def columns_of(model: Any, X: Any, n_columns: int) -> Floats:
@@ -185,8 +174,9 @@ def require_probabilities(learner: Any, parameter: str, otherwise: str) -> None:
     ------
     ParameterError
     """
-    if not is_classifier(learner) or not hasattr(learner, "predict_proba"):
+    classifies = kind_of(learner) == "classifier"
+    if not classifies or not hasattr(learner, "predict_proba"):
         name = type(learner).__name__
         problem = f"The {parameter} {name} gives no probabilities (predict_proba), which prices are applied to."
-        wrap = "Wrap it in sklearn.calibration.CalibratedClassifierCV" if is_classifier(learner) else "Pass a classifier"
+        wrap = "Wrap it in sklearn.calibration.CalibratedClassifierCV" if classifies else "Pass a classifier"
         raise ParameterError(problem, remedy=f"{wrap}, {otherwise}.", estimator=name)

@@ -13,14 +13,24 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import train_test_split
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import get_tags
+from sklearn.utils.validation import _check_method_params
 
 from r2b._data.arrays import Array, plain_value
 from r2b._labels import FairLabels
 from r2b._labels.forms.sampling import take_rows
 from r2b._labels.labels import Form
 from r2b.errors import InputError, ParameterError
-from r2b.sklearn.labels import class_order
-from r2b.sklearn.learners import FormChoice, choose, own_split, parameters_of, reads_pairs, takes_validation_rows, weight_keyword
+from r2b.sklearn.labels import class_order, part_of
+from r2b.sklearn.learners import (
+    FormChoice,
+    choose,
+    final_step,
+    own_split,
+    parameters_of,
+    reads_pairs,
+    takes_validation_rows,
+    weight_keyword,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +133,27 @@ def fresh_learner(estimator: Any, form: Form) -> Any:
     return MultiOutputRegressor(learner) if one_by_one else learner
 
 
-def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any, fit_params: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """Fit a fresh learner on training rows; ``fit_params`` go to its ``fit`` as they are.
+def train(
+    learner: Any,
+    X: Any,
+    rows: TrainingRows,
+    form: Form,
+    seed: Any,
+    fit_params: Mapping[str, Any] = MappingProxyType({}),
+    given: Any = None,
+) -> Any:
+    """Fit a fresh learner on training rows; ``fit_params`` go to its ``fit``, those with a value per row of X with their rows.
+
+    Parameters
+    ----------
+    learner : estimator
+    X : array, sparse matrix or frame
+    rows : TrainingRows
+    form : {"expand", "sample", "round", "soft"}
+    seed : int
+    fit_params : mapping
+    given : array-like, optional
+        The labels of X as they came, which steps of a pipeline before the last are fitted with.
 
     Raises
     ------
@@ -133,22 +162,42 @@ def train(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any, fit_p
     ParameterError
         There are weights that the learner cannot take, or targets that it refuses.
     """
+    if final_step(learner) is not learner:
+        return _train_steps(learner, X, rows, form, seed, fit_params, given)
     _refuse_one_class(rows)
     _refuse_pairwise(learner, rows)
     # Copies of one row on both sides of a split would make early stopping see what was trained on.
-    if form == "expand" and takes_validation_rows(learner) and own_split(learner, len(rows.target)) is not None:
+    splits = form == "expand" and takes_validation_rows(learner) and own_split(learner, len(rows.target)) is not None
+    if splits and "X_val" not in fit_params:
         rows, held = split_whole_rows(rows, learner.get_params()["validation_fraction"], seed)
         held_back = {"X_val": held.features(X), "y_val": held.target, "sample_weight_val": held.weight}
-        return _call(learner, "fit", X, rows, **held_back, **fit_params)
+        return _call(learner, "fit", X, rows, fit_params, **held_back)
     if form == "soft" and not is_regressor(learner):
         return _fit_soft_classifier(learner, X, rows, fit_params)
-    return _call(learner, "fit", X, rows, **fit_params)
+    return _call(learner, "fit", X, rows, fit_params)
+
+
+def _train_steps(learner: Any, X: Any, rows: TrainingRows, form: Form, seed: Any, fit_params: Mapping[str, Any], given: Any) -> Any:
+    """Fit the steps of a pipeline before the last on every row once, as they would be outside, and the last one on the training rows."""
+    (name, last), head = learner.steps[-1], learner[:-1]
+    if rows.index is not None:
+        seen, place = np.unique(rows.index, return_inverse=True)
+        fit_params, given = _check_method_params(X, fit_params, seen), part_of(given, seen)
+        X, rows = take_rows(indexable(X), seen), replace(rows, index=place.ravel())
+    prefix = f"{name}__"
+    own = {key.removeprefix(prefix): value for key, value in fit_params.items() if key.startswith(prefix)}
+    if head.steps:
+        with config_context(enable_metadata_routing=False):
+            X = head.fit_transform(X, given, **{key: value for key, value in fit_params.items() if not key.startswith(prefix)})
+    learner.steps = [*head.steps, (name, train(last, X, rows, form, seed, own, given))]
+    return learner
 
 
 def train_further(learner: Any, X: Any, rows: TrainingRows, classes: Array) -> Any:
     """Show a learner one more batch."""
     _refuse_pairwise(learner, rows)
-    return _call(learner, "partial_fit", X, rows, **({"classes": classes} if "classes" in parameters_of(learner, "partial_fit") else {}))
+    further = {"classes": classes} if "classes" in parameters_of(learner, "partial_fit") else {}
+    return _call(learner, "partial_fit", X, rows, {}, **further)
 
 
 def split_whole_rows(rows: TrainingRows, held_back: float | int, seed: Any) -> tuple[TrainingRows, TrainingRows]:
@@ -188,7 +237,8 @@ def plain_rows(labels: Array, truth: Array | None, classes: Array, weight: Array
     return rows if weight is None or weight.all() else rows.part(np.flatnonzero(weight))
 
 
-def _call(learner: Any, method: str, X: Any, rows: TrainingRows, **further: Any) -> Any:
+def _call(learner: Any, method: str, X: Any, rows: TrainingRows, fit_params: Mapping[str, Any], **further: Any) -> Any:
+    further |= fit_params if rows.index is None else _check_method_params(X, fit_params, rows.index)
     keyword = weight_keyword(learner, method)
     if rows.weight is not None:
         if keyword is None:
@@ -206,7 +256,7 @@ def _call(learner: Any, method: str, X: Any, rows: TrainingRows, **further: Any)
 def _fit_soft_classifier(learner: Any, X: Any, rows: TrainingRows, fit_params: Mapping[str, Any]) -> Any:
     name = type(learner).__name__
     try:
-        return _call(learner, "fit", X, rows, **fit_params)
+        return _call(learner, "fit", X, rows, fit_params)
     except (ValueError, TypeError) as error:
         if isinstance(error, ParameterError):
             raise

@@ -6,10 +6,11 @@ import inspect
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
@@ -64,9 +65,13 @@ def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> FormC
     if wanted != "auto":
         _refuse_mismatch(wanted, learner, method)
         return FormChoice(wanted, "asked for")  # type: ignore[arg-type]
+    # Steps before the last see every row once, so that the last one decides, as it would outside of the pipeline.
+    learner = final_step(learner)
     name = type(learner).__name__
     if is_regressor(learner):
         return FormChoice("soft", f"{name} is a regressor: it learns the fair probabilities themselves")
+    if takes_probabilities(learner):
+        return FormChoice("soft", f"{name} learns from probabilities: it is given the fair ones themselves")
     split = own_split(learner, n_rows) if method == "fit" and not takes_validation_rows(learner) else None
     reasons = (
         (reads_pairs(learner), f"X is a table of pairs of rows to {name}, which cannot be repeated"),
@@ -89,10 +94,86 @@ def refuse_no_learner(learner: Any) -> None:
     >>> from sklearn.linear_model import Ridge
     >>> refuse_no_learner(Ridge())
     """
-    able = hasattr(learner, "fit") and hasattr(learner, "get_params") and not isinstance(learner, type)
-    if not able or not (hasattr(learner, "predict") or is_classifier(learner) or is_regressor(learner)):
+    if not can_be_trained(learner) or not (hasattr(learner, "predict") or kind_of(learner) in ("classifier", "regressor")):
         remedy = "Pass a classifier or a regressor, such as LogisticRegression()."
         raise ParameterError(f"estimator is {learner!r}, which learns nothing from labels.", remedy=remedy, estimator=repr(learner))
+
+
+def can_be_trained(learner: Any) -> bool:
+    """Tell whether a learner can be cloned and fitted."""
+    return hasattr(learner, "fit") and hasattr(learner, "get_params") and not isinstance(learner, type)
+
+
+def kind_of(learner: Any) -> str | None:
+    """Give what scikit-learn takes a learner for; None for an object that does not say, such as a thin wrapper of a network.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> kind_of(Ridge()), kind_of(object())
+    ('regressor', None)
+    """
+    try:
+        kind: str | None = get_tags(learner).estimator_type
+    except (AttributeError, TypeError):
+        return None
+    return kind
+
+
+def final_step(learner: Any) -> Any:
+    """Give the last step of a pipeline whose other steps are fitted before it, each row once; of all other learners themselves.
+
+    Where a step resamples rows, or the last one reads pairs of them, a pipeline is trained as a whole.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> final_step(make_pipeline(StandardScaler(), LogisticRegression()))
+    LogisticRegression()
+    """
+    if not isinstance(learner, Pipeline) or resamples(learner):
+        return learner
+    last = learner.steps[-1][1]
+    return final_step(last) if hasattr(last, "fit") and not reads_pairs(last) else learner
+
+
+def takes_probabilities(learner: Any) -> bool:
+    """Tell whether a classifier says, by an attribute ``takes_probabilities``, that its ``fit`` takes a matrix of them as y."""
+    return bool(getattr(final_step(learner), "takes_probabilities", False))
+
+
+def fit_requests(learner: Any) -> dict[str, str | bool]:
+    """Give the metadata that a learner asks for in ``fit`` where metadata are routed, with their aliases; a step's as ``step__name``.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> fit_requests(make_pipeline(StandardScaler()))
+    {}
+    """
+    if isinstance(learner, Pipeline):
+        steps = ((step, fit_requests(each).items()) for step, each in learner.steps)
+        return {f"{step}__{name}": name if alias is True else alias for step, asked in steps for name, alias in asked}
+    given = get_routing_for_object(learner)
+    asked = given.fit.requests if isinstance(given, MetadataRequest) else {}
+    return {name: alias for name, alias in asked.items() if alias is True or (isinstance(alias, str) and alias.isidentifier())}
+
+
+def without_early_stopping(learner: Any) -> Any:
+    """Give a clone that watches no rows: of those that are watched nobody knows the group; the learner itself where it watches none.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> without_early_stopping(LogisticRegression())
+    LogisticRegression()
+    """
+    names = ("early_stopping_rounds", "early_stopping_round")
+    set_on = [name for name, value in learner.get_params().items() if value is not None and name.rpartition("__")[2] in names]
+    return clone(learner).set_params(**dict.fromkeys(set_on)) if set_on else learner
 
 
 def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
@@ -204,7 +285,7 @@ def _is_search(learner: Any) -> bool:
 
 def gives_probabilities(model: Any) -> bool:
     """Tell whether a classifier around a learner can give probabilities: by regression, or because the learner does."""
-    return bool(is_regressor(model.estimator)) or hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
+    return kind_of(model.estimator) == "regressor" or hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
 
 
 def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:

@@ -10,11 +10,13 @@ from r2b._constraints.families.request import one_of
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data.arrays import Floats
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
+from r2b.errors import ParameterError
 from r2b.sklearn.crossfit import require_probabilities
+from r2b.sklearn.fit_rows import FitRows
 from r2b.sklearn.forms import plain_rows
 from r2b.sklearn.labels import store
-from r2b.sklearn.learners import class_scores
-from r2b.sklearn.predictor import AttributeUse, FairPredictor, FitRows
+from r2b.sklearn.learners import can_be_trained, class_scores
+from r2b.sklearn.predictor import AttributeUse, FairPredictor
 from r2b.sklearn.training import scored, trained_on
 from r2b.sklearn.visible import CRITERIA, Criterion
 
@@ -30,7 +32,7 @@ class ParityPostprocessor(FairPredictor):
     Parameters
     ----------
     estimator : classifier
-        With ``predict_proba``.
+        With ``predict_proba``. With ``prefit`` any object will do that has it, and ``classes_``, the names of its columns.
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between two groups.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
@@ -39,7 +41,8 @@ class ParityPostprocessor(FairPredictor):
     attribute : {"predicted", "given"}
         Whether predictions look at X alone, or are given the attribute as well, which costs less accuracy.
     prefit : bool
-        The estimator is trained already, on other rows than those passed to ``fit``.
+        The estimator is trained already, on other rows than those passed to ``fit``. Put it into scikit-learn's ``FrozenEstimator`` where
+        this object is cloned, as in a search: a clone of it would not be trained.
     group_estimator : classifier, optional
         Predicts the groups, or for the other criteria group and class; a clone of the estimator by default.
     cv : int
@@ -71,6 +74,8 @@ class ParityPostprocessor(FairPredictor):
         With ``confidence``: of decisions and of probabilities.
     comparisons_ : TrueGroups
         Who is compared with whom.
+    n_iter_ : int
+        Steps of the solver, for decisions and probabilities together.
     classes_, n_features_in_, feature_names_in_
         As scikit-learn has them.
 
@@ -155,19 +160,31 @@ class ParityPostprocessor(FairPredictor):
         data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
         return self._fit(X, y, data, clusters, fit_params)
 
-    def _train(self, rows: FitRows) -> None:
-        require_probabilities(self.estimator, "estimator", "or pass another classifier")
-        if self.prefit:
+    def _refuse_learner(self) -> None:
+        if not self.prefit:
+            super()._refuse_learner()
+            require_probabilities(self.estimator, "estimator", "or pass another classifier")
+            return
+        if can_be_trained(self.estimator):  # another object cannot be asked
             check_is_fitted(self.estimator)
+        missing = [name for name in ("predict_proba", "classes_") if not hasattr(self.estimator, name)]
+        if missing or isinstance(self.estimator, type):
+            problem = f"prefit is True, but the estimator is {self.estimator!r}, which has no {' and no '.join(missing) or 'instance'}."
+            remedy = "Pass a trained model with predict_proba, and with classes_, the names of the columns of what it gives."
+            raise ParameterError(problem, remedy=remedy, estimator=repr(self.estimator))
+
+    def _train(self, rows: FitRows) -> None:
+        if self.prefit:
             self.estimator_ = self.estimator
             scores = class_scores(self.estimator_, rows.X, rows.classes, "expand")
         else:
             train = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, "expand")
             scores = scored(self.estimator, rows, [train] * rows.folds.n, "expand", self.n_jobs)
-            self.estimator_ = trained_on(self.estimator, rows, train, "expand")
+            self.estimator_ = trained_on(self.estimator, rows, train, "expand", own=True)
         codes = self._fit_groups(rows)
         self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
         self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
+        self.n_iter_ = sum(max(1, len(rule.labels.history)) for rule in (self.decision_rule_, self.probability_rule_))
 
     def _scores(self, X: Any, kind: Any) -> Floats:
         return class_scores(self.estimator_, X, self.comparisons_.schema.classes.values, "expand")

@@ -4,71 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from r2b._constraints.families import Request
 from r2b._constraints.families.request import is_a, one_of
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import generator, seed_of
 from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.forms.sampling import sample_rows
 from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics.promise import parity_promise
-from r2b.sklearn.crossfit import Folds, columns_of, make_folds, rows_at
-from r2b.sklearn.labels import check_same_rows, checked_labels, class_order, note_features, part_of, require_sensitive
-from r2b.sklearn.learners import gives_probabilities, refuse_no_learner
+from r2b.sklearn.crossfit import columns_of, rows_at
+from r2b.sklearn.fit_rows import FitRows
+from r2b.sklearn.labels import checked_labels, class_order, note_features, part_of, require_sensitive
+from r2b.sklearn.learners import fit_requests, gives_probabilities, kind_of, refuse_no_learner
 from r2b.sklearn.prediction_parity import PredictionParity, measure
 from r2b.sklearn.price import trace_frontier
 from r2b.sklearn.scores import FairScores, Kind, ScoreTask, decide
-from r2b.sklearn.visible import Criterion, TrueGroups, group_learner, predicted_codes, train_groups, true_groups
+from r2b.sklearn.visible import group_learner, predicted_codes, train_groups
 
 AttributeUse = Literal["predicted", "given"]
-
-
-@dataclass(frozen=True, eq=False)
-class FitRows:
-    """The rows of one fit, read and dealt into folds.
-
-    Attributes
-    ----------
-    X, y
-        As they came.
-    data : dict
-        ``sensitive_features``, ``control_features`` and ``sample_weight``.
-    groups : TrueGroups
-    folds : Folds
-    truth : ndarray of shape (n,) or None
-        Codes of the true classes; None where labels are probabilities.
-    labels : ndarray of shape (n, L)
-        The labels as distributions.
-    seed : int
-    fit_params : dict
-        For the learner.
-    """
-
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
-    data: dict[str, Any] = field(repr=False)
-    groups: TrueGroups
-    folds: Folds = field(repr=False)
-    truth: Whole | None = field(repr=False)
-    labels: Floats = field(repr=False)
-    seed: int
-    fit_params: dict[str, Any]
-
-    @property
-    def classes(self) -> Array:
-        """The classes, in the order in which the labels have them."""
-        return self.groups.schema.classes.values
 
 
 class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -76,7 +40,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def _fit(self, X: Any, y: Any, data: dict[str, Any], clusters: Any, fit_params: dict[str, Any]) -> Self:
         """Hold rows back where a promise is asked for, train on the others, and measure."""
-        refuse_no_learner(self.estimator)
+        self._refuse_learner()
         one_of("attribute", self.attribute, get_args(AttributeUse))
         require_sensitive(data["sensitive_features"], type(self).__name__)
         y, held = checked_labels(y), None
@@ -89,6 +53,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             left, held = next(iter(whole.folds))
             later = rows_at(X, held), part_of(y, held), {name: part_of(each, held) for name, each in data.items()}
             X, y, clusters = rows_at(X, left), part_of(y, left), part_of(clusters, left)
+            fit_params = _check_method_params(whole.X, fit_params, left)
             data = {name: part_of(each, left) for name, each in data.items()}
         for name in ("parity_", "promise_", "probability_promise_", "frontier_", "decision_rule_", "probability_rule_"):
             if hasattr(self, name):
@@ -104,6 +69,10 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if held is not None:
             self._promise(*later)
         return self
+
+    def _refuse_learner(self) -> None:
+        """Refuse what cannot be trained."""
+        refuse_no_learner(self.estimator)
 
     @property
     def _cross_fits(self) -> bool:
@@ -132,14 +101,12 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return round(1 / float(share))
 
     def _read(self, X: Any, y: Any, data: dict[str, Any], clusters: Any, fit_params: dict[str, Any], n_folds: Any) -> FitRows:
-        criterion: Criterion = getattr(self, "criterion", "demographic_parity")
-        groups, dataset = true_groups(y, {**data, "normalize": getattr(self, "normalize", False)}, self._request(), criterion)
-        check_same_rows(X, dataset.n_rows, dataset.index)
-        truth = None if dataset.labels.is_soft else dataset.labels.array.astype(np.int64)
-        labels = dataset.labels.array.astype(np.float64) if truth is None else np.eye(dataset.n_classes)[truth]
-        strata = dataset.groups.codes.astype(np.int64) * dataset.n_classes + (0 if truth is None else truth)
-        seed = seed_of(self.random_state)
-        return FitRows(X, y, data, groups, make_folds(strata, n_folds, seed, clusters), truth, labels, seed, fit_params)
+        own: dict[str, Any] = {
+            "criterion": getattr(self, "criterion", "demographic_parity"),
+            "normalize": getattr(self, "normalize", False),
+        }
+        further = {"random_state": self.random_state, "clusters": clusters, "fit_params": fit_params}
+        return FitRows.of(X, y, data, self._request(), cv=n_folds, **own, **further)
 
     def _fit_groups(self, rows: FitRows) -> Floats | None:
         """Train who predicts the groups, and predict those of the fitted rows out of fold; None where nothing does."""
@@ -262,13 +229,12 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return self._fair_rows(self.probability_rule_, X, sensitive_features, control_features)[:, self._order]
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any, **groups: Any) -> Array:
+    def predict_log_proba(self, X: Any, *, sensitive_features: Any = None, control_features: Any = None) -> Array:
         """Give the logarithms of the probabilities; minus infinity where one is 0.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame
-        **groups
+        X, sensitive_features, control_features
             As for :meth:`predict_proba`.
 
         Returns
@@ -276,7 +242,45 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         ndarray of shape (n, n_classes)
         """
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X, **groups)))
+            return np.asarray(np.log(self.predict_proba(X, sensitive_features=sensitive_features, control_features=control_features)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None, control_features: Any = None) -> float:
+        """Give the accuracy of the decisions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+        y : array-like of shape (n,)
+            True classes.
+        sample_weight : array-like of shape (n,), optional
+        sensitive_features, control_features
+            Where ``attribute`` is "given", and only there.
+
+        Returns
+        -------
+        float
+        """
+        decided = self.predict(X, sensitive_features=sensitive_features, control_features=control_features)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+    def get_metadata_routing(self) -> Any:
+        """Say what each method takes: besides its own what the learner asks for in ``fit``, and the attribute where predictions need it.
+
+        Returns
+        -------
+        MetadataRequest
+        """
+        requests = super().get_metadata_routing()
+        for name, alias in fit_requests(self.estimator).items():
+            if name not in requests.fit.requests:
+                requests.fit.add_request(param=name, alias=alias)
+        for method in ("predict", "predict_proba", "predict_log_proba", "score"):
+            request, needed = getattr(requests, method), self.attribute == "given"
+            for name in ("sensitive_features", "control_features"):
+                # A search hands the groups that it passes to fit to score as well.
+                if request.requests.get(name) is None and (needed or method == "score"):
+                    request.add_request(param=name, alias=needed)
+        return requests
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_sampled(self, X: Any, random_state: Any = 0, **groups: Any) -> Array:
@@ -328,7 +332,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if self.estimator is None:  # a place that a search fills
+        if kind_of(self.estimator) is None:  # a place that a search fills, or a finished model that is no estimator
             return tags
         inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags

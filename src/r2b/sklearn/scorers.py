@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.metadata_routing import UNUSED, get_routing_for_object
 
 from r2b._data import Membership
 from r2b._data.columns import refuse_other_choice
@@ -57,7 +57,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
     ) -> float:
         """Give minus the measure of the criterion on these rows."""
         rows = self._rows(X, sensitive_features, control_features, sample_weight)
-        return 0.0 - self._unfairness(y, *self._predictions(estimator, X), rows)
+        return 0.0 - self._unfairness(y, *self._predictions(estimator, X, rows), rows)
 
     def _accept_sample_weight(self) -> bool:
         """Say, as scorers of scikit-learn do, that weights may be passed on where metadata are not routed."""
@@ -74,14 +74,14 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         require_sensitive(sensitive_features, type(self).__name__, "score")
         return {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
 
-    def _predictions(self, estimator: Any, X: Any) -> tuple[Any, Any]:
+    def _predictions(self, estimator: Any, X: Any, rows: dict[str, Any]) -> tuple[Any, Any]:
         """Give the predictions that are measured, and the classes of their columns."""
         if self.kind == "decisions":
-            return estimator.predict(X), None
+            return estimator.predict(X, **asked_by(estimator, "predict", rows)), None
         if not hasattr(estimator, "predict_proba"):
             problem = f"{type(estimator).__name__} has no predict_proba."
             raise ParameterError(problem, remedy='Score its decisions, kind="decisions".', kind=self.kind)
-        return estimator.predict_proba(X), getattr(estimator, "classes_", None)
+        return estimator.predict_proba(X, **asked_by(estimator, "predict_proba", rows)), getattr(estimator, "classes_", None)
 
     def _unfairness(self, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]) -> float:
         options: dict[str, Any] = {"families": self.families, "method": self.method, "absent": self.absent}
@@ -123,14 +123,28 @@ class AccuracyUnder(ParityScorer):
     ) -> float:
         """Give the accuracy on these rows where the criterion is met on them, else minus its measure."""
         rows = self._rows(X, sensitive_features, control_features, sample_weight)
-        predicted, classes = self._predictions(estimator, X)
+        predicted, classes = self._predictions(estimator, X, rows)
         parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
         if slack == "chance":
             slack = unfairness_by_chance(self.criterion, y, predicted, classes=classes, families=self.families, **rows)
         if parity > self.epsilon + slack:
             return -parity
-        decided = predicted if self.kind == "decisions" else estimator.predict(X)
+        decided = predicted if self.kind == "decisions" else estimator.predict(X, **asked_by(estimator, "predict", rows))
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+
+def asked_by(estimator: Any, method: str, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the groups of the rows where a model asks for them at prediction: one fitted with ``attribute="given"``, or that requests them.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> asked_by(DummyClassifier(), "predict", {"sensitive_features": ["f", "m"]})
+    {}
+    """
+    known = {name: rows[name] for name in ("sensitive_features", "control_features") if rows.get(name) is not None}
+    wanted = get_routing_for_object(estimator).consumes(method, known)
+    return {name: value for name, value in known.items() if name in wanted}
 
 
 def parity_scorer(

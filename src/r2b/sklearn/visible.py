@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.frozen import FrozenEstimator
 
 from r2b._constraints.families import Family, Request, resolve
 from r2b._constraints.parity import Parity
@@ -15,12 +15,12 @@ from r2b._constraints.parity.bounds import TargetBound
 from r2b._data.arrays import Floats, Whole
 from r2b._data.attributes import CATEGORICAL, Membership
 from r2b._data.columns import refuse_lengths
-from r2b._data.compute import seed_of
 from r2b._data.dataset import Dataset, Schema, read
-from r2b._data.groups import read_groups, read_known_groups
+from r2b._data.groups import read_known_groups
 from r2b.errors import InputError, ParameterError
-from r2b.sklearn.crossfit import Folds, columns_of, make_folds, out_of_fold, require_probabilities, rows_at, trained
-from r2b.sklearn.labels import bare_schema, check_same_rows, weight_column
+from r2b.sklearn.crossfit import Folds, columns_of, out_of_fold, require_probabilities, rows_at, trained
+from r2b.sklearn.labels import bare_schema
+from r2b.sklearn.learners import can_be_trained, kind_of, without_early_stopping
 
 Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
@@ -267,8 +267,11 @@ def group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
     if given is not None:
         require_probabilities(given, "group_estimator", "or leave group_estimator out")
         return given, "asked for"
-    if is_classifier(estimator) and hasattr(estimator, "predict_proba"):
-        return estimator, f"{type(estimator).__name__} itself: what it can see of the groups is what its predictions can differ by"
+    estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator  # frozen, it would learn nothing
+    if can_be_trained(estimator) and kind_of(estimator) == "classifier" and hasattr(estimator, "predict_proba"):
+        learner, name = without_early_stopping(estimator), type(estimator).__name__
+        watched = "" if learner is estimator else "; without early stopping, since the groups of the rows it watches are not known"
+        return learner, f"{name} itself: what it can see of the groups is what its predictions can differ by{watched}"
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -286,7 +289,7 @@ def train_groups(learner: Any, X: Any, codes: Whole, weight: Floats | None) -> A
         It cannot be trained on these features.
     """
     try:
-        return trained(learner, X, codes, weight, {})
+        model = trained(learner, X, codes, weight)
     except (ValueError, TypeError) as error:
         if isinstance(error, (ParameterError, InputError)):
             raise
@@ -294,6 +297,10 @@ def train_groups(learner: Any, X: Any, codes: Whole, weight: Floats | None) -> A
         problem = f"{name} could not be trained to predict the groups ({error})."
         remedy = "Pass group_estimator=..., a classifier that takes these features, or groups='given'."
         raise ParameterError(problem, remedy=remedy, estimator=name) from error
+    if np.asarray(model.classes_).tolist() != np.unique(codes).tolist():
+        problem = f"{type(learner).__name__} was fitted to predict the groups and still predicts other classes, as frozen estimators do."
+        raise ParameterError(problem, remedy="Pass group_estimator=..., a classifier that can be trained.", classes=model.classes_)
+    return model
 
 
 def predicted_codes(learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jobs: int | None = None) -> Floats:
@@ -325,70 +332,3 @@ def _refuse_rare(groups: TrueGroups, folds: Folds) -> None:
                 way = "Pass min_group_size with small_groups='merge' or 'exclude'"
                 remedy = f"{way}, more rows, or groups='given' and attribute='given', which predict no group."
                 raise InputError(problem, remedy=remedy, group=name, family=each.name, n_rows=rows)
-
-
-def visible_groups(
-    estimator: Any,
-    X: Any,
-    *,
-    sensitive_features: Any,
-    cv: int = 5,
-    sample_weight: Any = None,
-    clusters: Any = None,
-    random_state: Any = None,
-    n_jobs: int | None = None,
-) -> Membership:
-    """Predict the groups of rows from their features, out of fold: the groups as a model of these features can see them.
-
-    The parity of a model is the parity of its labels with respect to these, and not to the true groups: labels that are debiased by them
-    make fair models. Several attributes are crossed.
-
-    Parameters
-    ----------
-    estimator : classifier
-        With ``predict_proba``. It is cloned, not changed.
-    X : array, sparse matrix or frame with N rows
-        The features, without the attribute.
-    sensitive_features : array-like of shape (N,) or (N, n_attributes)
-        The true groups.
-    cv : int
-        Folds; they are shuffled.
-    sample_weight : array-like of shape (N,), optional
-    clusters : array-like of shape (N,), optional
-        Rows that belong together and stay in one fold.
-    random_state : int, Generator, RandomState or None
-    n_jobs : int, optional
-        Folds trained at a time.
-
-    Returns
-    -------
-    Membership
-        To pass as ``sensitive_features``.
-
-    Raises
-    ------
-    InputError, ParameterError
-
-    Examples
-    --------
-    >>> import r2b
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> rng = np.random.default_rng(0)
-    >>> sex = rng.choice(["f", "m"], 400)
-    >>> X = rng.normal(size=(400, 2)) + np.outer(sex == "m", [2, 0])
-    >>> visible = visible_groups(LogisticRegression(), X, sensitive_features=sex, random_state=0)
-    >>> visible.groups, visible.probabilities.shape
-    (('f', 'm'), (400, 2))
-    >>> y = np.where(X[:, 0] > 1, "yes", "no")
-    >>> r2b.debias(y, sensitive_features=visible).status.value
-    'solved'
-    """
-    require_probabilities(estimator, "estimator", "or pass another classifier")
-    found = read_groups(sensitive_features)
-    weight = None if sample_weight is None else weight_column(sample_weight)
-    codes, names = found.codes.astype(np.int64), tuple(found.names.tolist())
-    check_same_rows(X, len(codes), found.index)
-    place = Comparison(Family("groups"), tuple(map(str, names)), np.arange(len(names)))
-    groups = TrueGroups(None, "demographic_parity", codes, len(names), 0, (place,), weight)  # type: ignore[arg-type]
-    folds = make_folds(codes, cv, seed_of(random_state), clusters)
-    return Membership(predicted_codes(estimator, X, groups, folds, n_jobs), groups=tuple(map(str, names)))

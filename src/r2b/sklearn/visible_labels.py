@@ -1,0 +1,199 @@
+"""Memberships and labels by the groups as the features show them: for ``ParityClassifier``, and for those who train by other means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack, get_args
+
+import numpy as np
+
+from r2b._constraints.families import Family
+from r2b._constraints.families.request import one_of
+from r2b._data.arrays import Floats
+from r2b._data.attributes import Membership
+from r2b._data.compute import seed_of
+from r2b._data.groups import read_groups
+from r2b._labels import FairLabels
+from r2b._labels.debiasing import DEFAULTS, Options, debias, refuse_unknown, request_and_settings, takes_options
+from r2b.sklearn.crossfit import make_folds, require_probabilities
+from r2b.sklearn.fit_rows import FitRows
+from r2b.sklearn.labels import WITHOUT, check_same_rows, require_sensitive, weight_column
+from r2b.sklearn.visible import Comparison, TrueGroups, group_learner, predicted_codes
+
+GroupUse = Literal["visible", "given", "both"]
+_GIVEN = "{} (given)"  # families of true groups beside those of visible ones
+
+
+def labels_by(groups: GroupUse, rows: FitRows, codes: Floats | None, options: Mapping[str, Any]) -> FairLabels:
+    """Debias labels by the groups that are asked for.
+
+    Parameters
+    ----------
+    groups : {"visible", "given", "both"}
+    rows : FitRows
+    codes : ndarray of shape (n, n_codes), or None
+        Predictions of the groups; None where the attribute is given at prediction, so that everything is visible.
+    options : mapping
+        As for ``debias``.
+    """
+    if groups == "given":
+        return debias(rows.y, **rows.data, **options)
+    families = rows.groups.families + (rows.groups.renamed(_GIVEN).families if groups == "both" else [])
+    asked: dict[str, Any] = {**options, "families": families, "missing": "error", "min_group_size": 0, "small_groups": "error"}
+    return debias(rows.y, **seen_by(groups, rows, codes), **asked)
+
+
+def seen_by(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
+    """Give the groups that labels are debiased by, and the weights; ``codes`` as for :func:`labels_by`."""
+    true = rows.groups
+    features = true.memberships(true.given(true.cells, rows.labels) if codes is None else codes)
+    if groups == "both":
+        named = true.renamed(_GIVEN)
+        features |= named.memberships(named.given(named.cells, rows.labels))
+    return {"sensitive_features": features, "sample_weight": rows.data["sample_weight"]}
+
+
+@takes_options(without=WITHOUT)
+def fair_labels(
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    groups: GroupUse = "visible",
+    group_estimator: Any = None,
+    cv: int = 5,
+    clusters: Any = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    **options: Unpack[Options],
+) -> FairLabels:
+    """Debias labels by the groups as the features show them: labels to train any model on that sees these features.
+
+    It is what :class:`ParityClassifier` does with labels, for models that are trained by other means.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or frame with N rows
+        The features, without the attribute: what the model will see.
+    y : array-like of shape (N,) or (N, L)
+        Classes, or probabilities over L classes.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes), or Membership
+        The true groups. A membership, such as :func:`visible_groups` gives, is taken as it is, and nothing is predicted.
+    control_features : array-like of shape (N,) or (N, n_features), optional
+    sample_weight : array-like of shape (N,), optional
+    groups : {"visible", "given", "both"}
+        As for :class:`ParityClassifier`.
+    group_estimator : classifier, optional
+        Predicts the groups; logistic regression on scaled features by default.
+    cv : int
+        Folds; they are shuffled.
+    clusters : array-like of shape (N,), optional
+        Rows that belong together and stay in one fold.
+    n_jobs : int, optional
+        Folds trained at a time.
+    random_state : int, Generator, RandomState or None
+        For the folds.
+    **options : Options
+        As for :func:`r2b.debias`.
+
+    Returns
+    -------
+    FairLabels
+
+    Raises
+    ------
+    InputError, ParameterError
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.choice(["f", "m"], 400)
+    >>> X = rng.normal(size=(400, 2)) + np.outer(sex == "m", [2, 0])
+    >>> y = np.where(X[:, 0] > 1, "yes", "no")
+    >>> fair = fair_labels(X, y, sensitive_features=sex)
+    >>> fair.status.value, fair.soft_labels.shape
+    ('solved', (400, 2))
+    """
+    one_of("groups", groups, get_args(GroupUse))
+    require_sensitive(sensitive_features, "fair_labels")
+    refuse_unknown(options, WITHOUT)
+    data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    asked: dict[str, Any] = {**{name: value for name, value in DEFAULTS.items() if name not in WITHOUT}, **options}
+    if groups == "given" or isinstance(sensitive_features, Membership):
+        fair = debias(y, **data, **asked)
+        assert fair.dataset is not None
+        check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
+        return fair
+    request, further = request_and_settings(asked)[0], {"cv": cv, "clusters": clusters, "random_state": random_state}
+    rows = FitRows.of(X, y, data, request, normalize=asked["normalize"], **further)
+    learner, _ = group_learner(group_estimator, None)
+    return labels_by(groups, rows, predicted_codes(learner, X, rows.groups, rows.folds, n_jobs), asked)
+
+
+def visible_groups(
+    estimator: Any,
+    X: Any,
+    *,
+    sensitive_features: Any,
+    cv: int = 5,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> Membership:
+    """Predict the groups of rows from their features, out of fold: the groups as a model of these features can see them.
+
+    The parity of a model is the parity of its labels with respect to these, and not to the true groups: labels that are debiased by them
+    make fair models. Several attributes are crossed.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With ``predict_proba``. It is cloned, not changed.
+    X : array, sparse matrix or frame with N rows
+        The features, without the attribute.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        The true groups.
+    cv : int
+        Folds; they are shuffled.
+    sample_weight : array-like of shape (N,), optional
+    clusters : array-like of shape (N,), optional
+        Rows that belong together and stay in one fold.
+    random_state : int, Generator, RandomState or None
+    n_jobs : int, optional
+        Folds trained at a time.
+
+    Returns
+    -------
+    Membership
+        To pass as ``sensitive_features``.
+
+    Raises
+    ------
+    InputError, ParameterError
+
+    Examples
+    --------
+    >>> import r2b
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.choice(["f", "m"], 400)
+    >>> X = rng.normal(size=(400, 2)) + np.outer(sex == "m", [2, 0])
+    >>> visible = visible_groups(LogisticRegression(), X, sensitive_features=sex, random_state=0)
+    >>> visible.groups, visible.probabilities.shape
+    (('f', 'm'), (400, 2))
+    >>> y = np.where(X[:, 0] > 1, "yes", "no")
+    >>> r2b.debias(y, sensitive_features=visible).status.value
+    'solved'
+    """
+    require_probabilities(estimator, "estimator", "or pass another classifier")
+    found = read_groups(sensitive_features)
+    weight = None if sample_weight is None else weight_column(sample_weight)
+    codes, names = found.codes.astype(np.int64), tuple(found.names.tolist())
+    check_same_rows(X, len(codes), found.index)
+    place = Comparison(Family("groups"), tuple(map(str, names)), np.arange(len(names)))
+    groups = TrueGroups(None, "demographic_parity", codes, len(names), 0, (place,), weight)  # type: ignore[arg-type]
+    folds = make_folds(codes, cv, seed_of(random_state), clusters)
+    return Membership(predicted_codes(estimator, X, groups, folds, n_jobs), groups=tuple(map(str, names)))
