@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, Literal, cast
 
 import narwhals as nw
@@ -33,6 +34,7 @@ from r2b.sklearn.visible import TrueGroups
 Kind = Literal["probabilities", "decisions"]
 ROUNDS = 4  # of offsets at most: two or three are the rule
 _PERMUTATIONS = 20  # for the level of chance, at which rounds end
+_COMPILES = 1 << 15  # entries of scores from which the compiled kernel is faster
 _UNSEEN = 1e-5  # share of a group's variation below which its predictions are the same for all rows, but for the folds they come from
 _WHOLE = 1.0 - 1e-9  # a probability that leaves nothing to draw
 _SOLVING = ("tol", "max_iter", "time_limit", "kernel", "threads", "merge_rows")
@@ -113,6 +115,8 @@ class ScoreTask:
         """
         objective = "agreement" if kind == "decisions" else "distance"
         own = {name: options[name] for name in _SOLVING if name in options}
+        if scores.size >= _COMPILES and own.get("kernel", "auto") == "auto" and find_spec("numba") is not None:
+            own["kernel"] = "compiled"  # rounds and epsilons are many solves, which repay its loading
         request, settings = request_and_settings({**own, "families": groups.families, "objective": objective})
         data = {"sensitive_features": groups.memberships(codes), "sample_weight": groups.weight}
         return cls(kind, groups, open_job(scores, request=request, settings=settings, **data), truth, codes)
@@ -134,16 +138,17 @@ class ScoreTask:
         history = [best[1]]
         if best[2] > level:
             self._refuse_unseen()
-            found, measured, excess = best = self._judged(parity, self._solved(parity))
+            found, measured, excess = self._judged(parity, self._solved(parity))
             history.append(measured)
+            best = (found, measured, excess) if excess < best[2] else best  # prices that chase noise are worse than none
             # Each round adds to the visible means what they lack of the true ones. One that does not help ends it: offsets never run away.
             while excess > level and len(history) < rounds + 2:
                 offsets = self.groups.means(found.soft_labels) - found.certificate.means
-                found, measured, excess = self._judged(parity, self._solved(_shifted(parity, offsets), found.prices))
+                last, (found, measured, excess) = excess, self._judged(parity, self._solved(_shifted(parity, offsets), found.prices))
                 history.append(measured)
-                if not (found.status.ok and excess < best[2]):
+                if not (found.status.ok and excess < last):
                     break
-                best = found, measured, excess
+                best = (found, measured, excess) if excess < best[2] else best
         labels, measured, excess = best
         if not labels.status.ok:
             warnings.warn(NotSolvedWarning(f"{labels.status.value}: {labels.status.advice}"), stacklevel=6)

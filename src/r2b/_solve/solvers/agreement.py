@@ -13,7 +13,7 @@ import numpy as np
 
 from r2b._constraints.parity import RatioBound
 from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of
@@ -46,8 +46,8 @@ class Agreement:
     status: Status
 
 
-def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreement:
-    """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity.
+def most_agreement(problem: Problem, time_limit: float | None = None, among: Flags | None = None) -> Agreement:
+    """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity; with ``among``, over the entries that it names.
 
     Raises
     ------
@@ -56,9 +56,9 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
     """
     instead = ", or use the distance with a small lam, such as 0.05"
     require("scipy.optimize", "The agreement objective needs SciPy", extra="agreement", otherwise=instead)
-    programme = _Programme(problem, time_limit)
+    programme = _Programme(problem, time_limit, among=among)
     found = programme.solve()
-    if found.status not in _DOUBTFUL:
+    if found.status not in _DOUBTFUL or among is not None:
         return found
     if not surely_feasible(problem.parity) and proves_infeasible(problem.parity, programme.least_violation()):
         return replace(found, status=Status.INFEASIBLE)
@@ -77,10 +77,10 @@ class _Programme:
     Its constraints are on means, not sums, so that a group of little weight is bounded as closely as any.
     """
 
-    def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE) -> None:
+    def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE, among: Flags | None = None) -> None:
         from scipy import sparse
 
-        self.scale = scale
+        self.scale, self.among = scale, among
         rows, self.parity = problem.rows_in_memory, problem.parity
         self.n_rows, self.n_classes = rows.labels.shape
         weight = np.ones(self.n_rows) if rows.weight is None else rows.weight
@@ -166,7 +166,9 @@ class _Programme:
         from scipy.optimize import linprog
 
         free = slice(len(self.worth), len(self.worth) + self.n_levels)
-        low = np.zeros(len(cost))
+        low, high = np.zeros(len(cost)), np.full(len(cost), np.inf)
+        if self.among is not None:
+            high[: len(self.worth)][~self.among.ravel()] = 0.0
         low[free] = self.lowest
         return linprog(
             cost,
@@ -174,7 +176,7 @@ class _Programme:
             b_ub=top,
             A_eq=equal,
             b_eq=level,
-            bounds=np.column_stack([low, np.full(len(cost), np.inf)]),
+            bounds=np.column_stack([low, high]),
             method="highs",
             options={
                 "primal_feasibility_tolerance": _TOLERANCE,

@@ -42,6 +42,8 @@ _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are t
 _PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
 _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
+_LEAP = 1_000  # entries that may still be labelled, from where on a linear programme is faster than the rest of the path
+_ENDS = (1e-5, 1e-6)  # lambda at which its prices are tried
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
 Prove = Callable[[Floats, Responses], Certificate]
@@ -128,6 +130,8 @@ class _Path:
             prices, few = found
             splits = Responses(prices, self.lam)
             zero = self._proof(prices, splits, few)
+            if zero is None and (leapt := self._leap(prices, few)) is not None:
+                zero, splits = leapt
         self.outcome.prices = splits.prices if zero is None else zero
         self.outcome.status = self.outcome.status if zero is None else Status.SOLVED
         return Sharpened(self.outcome, splits)
@@ -140,6 +144,23 @@ class _Path:
             found = most_agreement(self._of(few, 0.0))
             if found.status is Status.SOLVED and self.prove(found.prices, splits).holds:
                 return found.prices
+        return None
+
+    def _leap(self, prices: Floats, few: Screened) -> tuple[Floats, Responses] | None:
+        """Go to the end at once where few rows are left: a linear programme of their best classes has its prices."""
+        rows = few.oracle.rows
+        worth = rows.labels - few.parity.shifts(prices)[rows.groups] if rows.entries <= _PROGRAMME else np.zeros((0, 1))
+        near = worth >= worth.max(axis=1, keepdims=True, initial=-np.inf) - few.margin
+        if not 0 < near.sum() <= _LEAP:
+            return None
+        with suppress(MissingExtraError):
+            found = most_agreement(self._of(few, 0.0), among=near)
+            if found.status is Status.SOLVED:
+                self.slope = 0.0
+                for lam in _ENDS:
+                    at = self._at(found.prices, lam, 32.0 * lam, _by_newton)
+                    if at is not None and self.prove(found.prices, Responses(at[0], lam)).holds:
+                        return found.prices, Responses(at[0], lam)
         return None
 
     def _next(self, prices: Floats, ways: Sequence[Way]) -> tuple[Floats, Screened] | None:
