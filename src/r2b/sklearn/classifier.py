@@ -124,8 +124,8 @@ class ParityClassifier(BatchTraining):
 
     Notes
     -----
-    ``fit`` trains the learner ``cv + 1`` times on fair labels and as often on the labels as they came, and the group estimator as often.
-    With ``groups="given"`` and ``decisions="likeliest"`` it trains once.
+    ``fit`` trains the learner ``cv + 1`` times on fair labels and as often on the labels as they came, and the group estimator as often
+    and once more for each pair of folds. With ``groups="given"`` and ``decisions="likeliest"`` it trains once.
 
     A pipeline as ``estimator`` is trained as it would be with this classifier as its last step: steps before the last see every row once,
     with its label as it came, and the weights go to the last step. Out of fold they are fitted anew for each fold, which a pipeline around

@@ -25,7 +25,7 @@ from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics.promise import parity_promise
 from r2b.sklearn.crossfit import columns_of, rows_at
 from r2b.sklearn.fit_rows import FitRows
-from r2b.sklearn.labels import checked_labels, class_order, note_features, part_of, require_sensitive
+from r2b.sklearn.labels import checked_labels, class_order, note_features, part_of, require_sensitive, weight_column
 from r2b.sklearn.learners import fit_requests, gives_probabilities, kind_of, refuse_no_learner
 from r2b.sklearn.prediction_parity import PredictionParity, measure
 from r2b.sklearn.price import trace_frontier
@@ -46,8 +46,11 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         y, held = checked_labels(y), None
         note_features(self, X)
         if self.confidence is not None:
-            if clusters is not None:
-                problem = "confidence is given together with clusters, but a promise counts rows as drawn one by one."
+            weight = data["sample_weight"]
+            uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
+            if clusters is not None or uneven:
+                other = "clusters" if clusters is not None else "a sample_weight that differs between rows"
+                problem = f"confidence is given together with {other}, but a promise counts rows as drawn one by one."
                 raise ParameterError(problem, remedy="Leave one of the two out.", confidence=self.confidence)
             whole = self._read(X, y, data, clusters, fit_params, self._held_folds())
             left, held = next(iter(whole.folds))

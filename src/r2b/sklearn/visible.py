@@ -208,8 +208,9 @@ def true_groups(y: Any, data: Mapping[str, Any], request: Request, criterion: Cr
 def _refuse_uncertain(dataset: Dataset) -> None:
     for name, kind in zip(dataset.groups.columns, dataset.groups.kinds, strict=True):
         if kind != CATEGORICAL:
-            problem = f"The attribute {name!r} is {kind}, but visible groups are predictions of true groups, which are categories."
-            remedy = "Cut it into groups, or pass groups='given'."
+            attribute = f"The attribute {name!r}" if name else "The attribute"
+            problem = f"{attribute} is {kind}, but visible groups are predictions of true groups, which are categories."
+            remedy = "Cut it into groups, or use ParityClassifier with groups='given' and decisions='likeliest'."
             raise ParameterError(problem, remedy=remedy, column=name, kind=kind)
 
 

@@ -115,6 +115,7 @@ class _Path:
     lam: float
     begun: float
     slope: Floats | float = 0.0
+    leaps: int = 2  # that may still be tried: what fails twice fails on
 
     def to_zero(self) -> Sharpened:
         """Follow the path until its end is proven."""
@@ -151,16 +152,17 @@ class _Path:
         rows = few.oracle.rows
         worth = rows.labels - few.parity.shifts(prices)[rows.groups] if rows.entries <= _PROGRAMME else np.zeros((0, 1))
         near = worth >= worth.max(axis=1, keepdims=True, initial=-np.inf) - few.margin
-        if not 0 < near.sum() <= _LEAP:
+        if self.leaps == 0 or not 0 < near.sum() <= _LEAP:
             return None
+        self.leaps -= 1
+        slope, self.slope = self.slope, 0.0
         with suppress(MissingExtraError):
             found = most_agreement(self._of(few, 0.0), among=near)
-            if found.status is Status.SOLVED:
-                self.slope = 0.0
-                for lam in _ENDS:
-                    at = self._at(found.prices, lam, 32.0 * lam, _by_newton)
-                    if at is not None and self.prove(found.prices, Responses(at[0], lam)).holds:
-                        return found.prices, Responses(at[0], lam)
+            for lam in _ENDS if found.status is Status.SOLVED else ():
+                at = self._at(found.prices, lam, 32.0 * lam, _by_newton)
+                if at is not None and self.prove(found.prices, Responses(at[0], lam)).holds:
+                    return found.prices, Responses(at[0], lam)
+        self.slope = slope
         return None
 
     def _next(self, prices: Floats, ways: Sequence[Way]) -> tuple[Floats, Screened] | None:
