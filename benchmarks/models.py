@@ -57,30 +57,46 @@ def run(task: Task) -> list[Row]:
         for name, method in methods(len(split.classes), **task.paths).items():
             if task.only and not any(name.startswith(one) for one in task.only):
                 continue
-            Remembered.charged, begun = 0.0, time.process_time()
+            Remembered.charged, begun = 0.0, processor_seconds()
             head = {"table": task.table, "learner": task.learner, "split": task.split}
             try:
                 answers = method(learner, split)
             except NoAnswer as reason:
                 found.append({**head, "method": name, "status": str(reason)})
                 continue
-            seconds = time.process_time() - begun + Remembered.charged
+            seconds = processor_seconds() - begun + Remembered.charged
             found += [{**head, "method": one, **measured(answer, split), "seconds": seconds} for one, answer in answers.items()]
     return found
+
+
+def processor_seconds() -> float:
+    """Give the time on the processor of this process, and of the ones that it waited for."""
+    spent = os.times()
+    return time.process_time() + spent.children_user + spent.children_system
 
 
 def measured(answer: Answer, split: Split) -> Row:
     """Compare with the test rows: parity by true group and what chance shows, accuracy, and the chance that a draw is right."""
     groups = {"sensitive_features": split.groups_test}
     row: Row = {"decisions": demographic_parity(answer.decisions, **groups), "accuracy": float((answer.decisions == split.y_test).mean())}
-    row["decisions_chance"] = sampling_level(answer.decisions, n_permutations=PERMUTATIONS, **groups).mean
+    row["decisions_chance"] = chance(answer.decisions, split)
     if answer.probabilities is not None:
         row["probabilities"] = demographic_parity(answer.probabilities, **groups)
-        row["probabilities_chance"] = sampling_level(answer.probabilities, n_permutations=PERMUTATIONS, **groups).mean
+        row["probabilities_chance"] = chance(answer.probabilities, split)
         place = np.minimum(np.searchsorted(split.classes, split.y_test), len(split.classes) - 1)
         right = answer.probabilities[np.arange(len(place)), place]
         row["drawn"] = float(np.where(split.classes[place] == split.y_test, right, 0.0).mean())
     return row
+
+
+def chance(predictions: Any, split: Split) -> float:
+    """Give the parity that these predictions show on average when groups are handed out by chance: to rows, or to whole clusters."""
+    if split.clusters_test is None:
+        return sampling_level(predictions, sensitive_features=split.groups_test, n_permutations=PERMUTATIONS).mean
+    _, first, place = np.unique(split.clusters_test, return_index=True, return_inverse=True)
+    rng, of_cluster = np.random.default_rng(0), split.groups_test[first]
+    found = [demographic_parity(predictions, sensitive_features=rng.permutation(of_cluster)[place]) for _ in range(PERMUTATIONS)]
+    return float(np.mean(found))
 
 
 def gathered(rows: Iterable[Row]) -> list[Row]:

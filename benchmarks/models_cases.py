@@ -61,6 +61,7 @@ class Split:
     X_test: Array
     y_test: Array
     groups_test: Array
+    clusters_test: Array | None = None
 
     @property
     def classes(self) -> Array:
@@ -160,8 +161,8 @@ def split_of(table: Table, n_rows: int, seed: int) -> Split:
         n_test += 1
     test, train = order[:n_test], order[n_test:]
     X = (table.X - table.X[train].mean(axis=0)) / np.maximum(table.X[train].std(axis=0), 1e-9)
-    clusters = None if table.clusters is None else table.clusters[train]
-    return Split(X[train], table.y[train], table.groups[train], clusters, X[test], table.y[test], table.groups[test])
+    together = [None if table.clusters is None else table.clusters[rows] for rows in (train, test)]
+    return Split(X[train], table.y[train], table.groups[train], together[0], X[test], table.y[test], table.groups[test], together[1])
 
 
 class Remembered(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -53,6 +53,16 @@ This run: {splits} of at most {rows:,} rows of a table, two thirds of them to tr
 ![Accuracy against parity of decisions](images/models.svg)
 """
 
+# What was found out about limits that are missed, by table; said where one is.
+REASONS = {
+    "education-race": """- Adult by race: the smallest groups have some forty rows to train on. Offsets, which correct what the prediction
+  of the group gets wrong, then follow the noise of these rows: parity falls on the rows that set them and not on others, and accuracy is
+  lost. Merge small groups (`min_group_size`), or ask for a larger epsilon.""",
+    "diagnosis-age": """- HAM10000 by age: the groups differ most here, and prices that are set on 5,300 rows leave a point or two on
+  others. Rounds of offsets end where what is left is what chance shows for the scores as they came, which vary more than fair ones: in
+  one split of logistic regression a further round took probabilities from 2.4 to 1.4, in others it changed nothing.""",
+}
+
 HOW = """## What is compared
 
 | method | what it is | attribute at prediction |
@@ -71,9 +81,10 @@ HOW = """## What is compared
 ## How it was measured
 
 - **Parity** is the largest difference between two true groups in the mean of any class, on the test rows. **By chance** is its mean when
-  the groups of the test rows are permuted. All figures are means over splits, in percent.
+  the groups of the test rows are permuted, or of the lesions where rows belong to lesions. All figures are means over splits, in percent.
 - **Accuracy** is that of decisions. **Drawn** is the chance that a class drawn from the probabilities is right.
-- **Seconds** are of the processor, of training and prediction. Fits that methods have in common are made once and charged to each.
+- **Seconds** are of the processor, of training and prediction. Fits that methods have in common are made once and charged to each. Those
+  of FairProjection contain a process of its own, in which TensorFlow is loaded.
 - **Learners** are small: logistic regression, LightGBM with 30 trees of 15 leaves, a random forest of 20 trees of depth 8. None has the
   attribute among its features.
 - LinearPost and FairProjection are handed the same scores and the same predictions of the group as ours, by the same learner, out of fold.
@@ -140,7 +151,11 @@ def verdict_lines(report: Report) -> list[str]:
         "Limits: parity at most 1.5 times chance plus 0.3 points for probabilities and 0.5 points for decisions; accuracy at most 0.3",
         "points below LinearPost's at LinearPost's parity, read off the path of `ParityPostprocessor` along epsilons.",
     ]
-    said = ["All of them hold."] if not missed else [f"Missed, {len(missed)} of {len(judged)}:", "", *missed]
+    reasons = [REASONS[name] for name in REASONS if any(one.table == name and not one.holds for one in judged)]
+    if reasons:
+        missed += ["", "Why:", "", *reasons]
+    n_missed = sum(not one.holds for one in judged)
+    said = ["All of them hold."] if not missed else [f"Missed, {n_missed} of {len(judged)}:", "", *missed]
     return ["## What holds", "", *rule, "", *table(head, body), "", *said, ""]
 
 
