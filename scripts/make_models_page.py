@@ -110,17 +110,17 @@ def table_lines(report: Report, facts: Row) -> list[str]:
     """Write the figures of one table, learner after learner."""
     head = ["learner", "method", "probabilities", "by chance", "decisions", "by chance", "accuracy", "drawn", "seconds"]
     rows = [row for row in report["rows"] if row["table"] == facts["name"] and row["method"] in ORDER]
-    body = []
+    splits, body = max(len(row["splits"]) for row in rows), []
     for learner in dict.fromkeys(row["learner"] for row in rows):
         here = sorted((row for row in rows if row["learner"] == learner), key=lambda row: ORDER.index(row["method"]))
         for place, row in enumerate(here):
             cells = [
                 percent(row, one) for one in ("probabilities", "probabilities_chance", "decisions", "decisions_chance", "accuracy", "drawn")
             ]
-            name = row["method"] if row["splits"] else f"{row['method']}: {row['status']}"
+            fewer = f" ({count(len(row['splits']))})" if len(row["splits"]) < splits else ""
+            name = row["method"] + fewer if row["splits"] else f"{row['method']}: {row['status']}"
             seconds = f"{mean(row, 'seconds'):.1f}" if "seconds" in row else NOTHING
             body.append([learner if place == 0 else "", name, *cells, seconds])
-    splits = max(len(row["splits"]) for row in rows)
     size = f"{facts['rows']:,} rows, {facts['features']} features, {facts['classes']} classes, {facts['groups']} groups; {count(splits)}."
     drawn = min(1.0, report["setting"]["rows"] / facts["rows"]) * facts["smallest_rows"]  # of both parts of a split
     share = report["setting"]["test_share"]
