@@ -28,7 +28,7 @@ MARKS = {
     "LinearPost": ("cross", "linear", "LinearPost"),
     "FairProjection": ("cross", "projection", "FairProjection"),
     "ExponentiatedGradient": ("square", "gradient", "ExponentiatedGradient"),
-    "ThresholdOptimizer, attribute given": ("square", "threshold", "ThresholdOptimizer, attribute given"),
+    "ThresholdOptimizer, attribute given": ("square", "threshold", "ThresholdOptimizer, given"),
 }
 STYLE = """  .paper { fill: #eda100 } .ring { fill: none; stroke: #2a78d6; stroke-width: 2 }
   .linear { fill: none; stroke: #e34948; stroke-width: 2.2 } .projection { fill: none; stroke: #8a6fd6; stroke-width: 2.2 }
