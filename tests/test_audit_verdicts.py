@@ -182,7 +182,7 @@ def drawn(kind: str, truth: Floats, sizes: list[int], rng: np.random.Generator) 
 def test_intervals_of_tiny_and_uneven_groups_hold_the_truth_as_often_as_they_say(kind: str, sizes: list[int]) -> None:
     rng = np.random.default_rng(len(sizes) + sizes[-1])
     truth = np.array([[0.2, 0.8], [0.55, 0.45], [0.4, 0.6]])[: len(sizes)]
-    gap, held, times, level = float(np.ptp(truth, axis=0).max()), 0, 60, 0.9
+    gap, held, times, level = float(np.ptp(truth, axis=0).max()), 0, 40, 0.9
     for _ in range(times):
         codes, labels, more = drawn(kind, truth, sizes, rng)
         weight = more.get("weight", np.ones(len(codes)))

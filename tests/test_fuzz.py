@@ -38,7 +38,7 @@ def bad_problem(kind, classes, groups, more_rows, crowd, decades, seed):
     return y, codes, 10.0 ** rng.uniform(-decades, 0.0, n) if decades else None
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     kind=KINDS,
     classes=st.integers(2, 24),

@@ -133,11 +133,11 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         rule = ScoreTask.of(scores, rows.groups, used, rows.truth, kind=kind, options=options).solve()
         if kind == "decisions" and rows.truth is not None and self._n_points():
             self.frontier_ = trace_frontier(scores, rows.groups, codes, rows.truth, self._n_points(), options)
-        if rule.excess > rule.level:
+        if rule.excess > rule.limit:
             shown = f"{rule.parity:.4f} by true group, {rule.excess:.4f} above epsilon"
-            problem = f"Out of fold the {kind} have a parity of {shown}; chance alone shows {rule.level:.4f}."
+            problem = f"Out of fold the {kind} have a parity of {shown}; chance alone shows up to {rule.limit:.4f}."
             remedy = "Pass more rows, a group_estimator that sees the groups better, attribute='given', or a larger epsilon."
-            warnings.warn(NotFairWarning(problem, remedy=remedy, parity=rule.parity, excess=rule.excess, level=rule.level), stacklevel=5)
+            warnings.warn(NotFairWarning(problem, remedy=remedy, parity=rule.parity, excess=rule.excess, limit=rule.limit), stacklevel=5)
         return rule
 
     def _n_points(self) -> int:

@@ -63,9 +63,9 @@ class ModelFrontier:
         lines = [f"{'epsilon':>9}{'blind: parity':>15}{'accuracy':>10}{'given: parity':>15}{'accuracy':>10}"]
         columns = (self.epsilons, self.parity, self.accuracy, self.parity_given, self.accuracy_given)
         for epsilon, *numbers in zip(*columns, strict=True):
-            lines.append(f"{epsilon:>9.3f}{numbers[0]:>15.4f}{numbers[1]:>10.4f}{numbers[2]:>15.4f}{numbers[3]:>10.4f}")
-        lines.append(f"{'plain':>9}{self.plain_parity:>15.4f}{self.plain_accuracy:>10.4f}")
-        return "\n".join([*lines, f"Chance alone shows {self.chance:.4f} on {self.n_rows:,} rows. {self.price}"])
+            lines.append(f"{epsilon:>9.3f}{numbers[0]:>15.3f}{numbers[1]:>10.3f}{numbers[2]:>15.3f}{numbers[3]:>10.3f}")
+        lines.append(f"{'plain':>9}{self.plain_parity:>15.3f}{self.plain_accuracy:>10.3f}")
+        return "\n".join([*lines, f"Chance alone shows {self.chance:.3f} on {self.n_rows:,} rows. {self.price}"])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw accuracy against parity, blind and with the attribute, beside the plain model.
@@ -120,7 +120,7 @@ def trace_frontier(
     epsilons = asked + (max(plain_parity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
     plain_accuracy = expected_accuracy(plain, truth, groups.weight)
     paths = [_path(blind, epsilons), _path(given, epsilons)]
-    return ModelFrontier(epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, given.level, len(truth))
+    return ModelFrontier(epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, given.by_chance[0], len(truth))
 
 
 def _path(task: ScoreTask | None, epsilons: Floats) -> tuple[Floats, Floats]:

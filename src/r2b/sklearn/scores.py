@@ -33,7 +33,7 @@ from r2b.sklearn.visible import TrueGroups
 
 Kind = Literal["probabilities", "decisions"]
 ROUNDS = 4  # of offsets at most: two or three are the rule
-_PERMUTATIONS = 20  # for the level of chance, at which rounds end
+_PERMUTATIONS = 40  # for the level of chance, at which rounds end
 _COMPILES = 1 << 15  # entries of scores from which the compiled kernel is faster
 _UNSEEN = 1e-5  # share of a group's variation below which its predictions are the same for all rows, but for the folds they come from
 _WHOLE = 1.0 - 1e-9  # a probability that leaves nothing to draw
@@ -53,8 +53,8 @@ class FairScores:
         On those rows, by true group: what the bound limits, such as the largest difference between two groups.
     excess : float
         By how much it is above epsilon.
-    level : float
-        What chance alone shows on as many rows, on average.
+    level, limit : float
+        What chance alone shows on as many rows: on average, where rounds end, and in all but one of twenty cases, from where on it warns.
     rounds : tuple of float
         The parity of the scores as they are, by visible groups, and after each round of offsets; the rule is that of the best.
     accuracy : float or None
@@ -66,6 +66,7 @@ class FairScores:
     parity: float
     excess: float
     level: float
+    limit: float
     rounds: tuple[float, ...]
     accuracy: float | None
 
@@ -134,26 +135,27 @@ class ScoreTask:
             Most rounds of offsets; 0 leaves them out.
         """
         parity = self.task.parity if epsilon is None else self.task.parity.at(epsilon)
-        best, level = self._judged(parity, self.plain), self.level
+        best, (level, limit) = self._judged(parity, self.plain), self.by_chance
         history = [best[1]]
         if best[2] > level:
             self._refuse_unseen()
             found, measured, excess = self._judged(parity, self._solved(parity))
+            level, limit = np.minimum((level, limit), self.chance(found.soft_labels)).tolist()  # fair rows differ less, also by chance
             history.append(measured)
             best = (found, measured, excess) if excess < best[2] else best  # prices that chase noise are worse than none
             # Each round adds to the visible means what they lack of the true ones. One that does not help ends it: offsets never run away.
             while excess > level and len(history) < rounds + 2:
-                offsets = self.groups.means(found.soft_labels) - found.certificate.means
-                last, (found, measured, excess) = excess, self._judged(parity, self._solved(_shifted(parity, offsets), found.prices))
+                asked = _shifted(parity, self._lacking(found))
+                last, (found, measured, excess) = excess, self._judged(parity, self._solved(asked, found.prices))
                 history.append(measured)
-                if not (found.status.ok and excess < last):
+                if excess >= last:
                     break
                 best = (found, measured, excess) if excess < best[2] else best
         labels, measured, excess = best
         if not labels.status.ok:
             warnings.warn(NotSolvedWarning(f"{labels.status.value}: {labels.status.advice}"), stacklevel=6)
         accuracy = None if self.truth is None else expected_accuracy(labels.soft_labels, self.truth, self.groups.weight)
-        return FairScores(self.kind, without_rows(labels), measured, excess, level, tuple(history), accuracy)
+        return FairScores(self.kind, without_rows(labels), measured, excess, level, limit, tuple(history), accuracy)
 
     def _solved(self, parity: Parity, start: Floats | None = None) -> FairLabels:
         with warnings.catch_warnings():
@@ -162,6 +164,15 @@ class ScoreTask:
 
     def _judged(self, parity: Parity, found: FairLabels) -> tuple[FairLabels, float, float]:
         return found, *_measured(parity, self.groups.means(found.soft_labels))
+
+    def _lacking(self, found: FairLabels) -> Floats:
+        """Give what the visible means lack of the true ones, less what chance explains: the mean of a few rows says little of its group."""
+        rows = found.soft_labels
+        means = self.groups.means(rows)
+        variance = np.maximum(self.groups.means(rows**2) - means**2, 0.0) / self.groups.sizes()[:, None]
+        offsets = means - found.certificate.means
+        told = 1.0 - variance.sum(axis=1) / np.maximum((offsets**2).sum(axis=1), np.finfo(float).tiny)
+        return np.asarray(np.maximum(told, 0.0)[:, None] * offsets)
 
     def _refuse_unseen(self) -> None:
         """Refuse groups of which the features show nothing, while the scores differ between them: no price could be paid for that."""
@@ -185,11 +196,15 @@ class ScoreTask:
         return self._solved(_unbounded(self.task.parity))
 
     @cached_property
-    def level(self) -> float:
-        """What the bounds limit, on average, when groups are handed out by chance."""
-        rng, rows = np.random.default_rng(0), self.plain.soft_labels
+    def by_chance(self) -> tuple[float, float]:
+        """What chance alone shows of the scores as they are."""
+        return self.chance(self.plain.soft_labels)
+
+    def chance(self, rows: Floats) -> tuple[float, float]:
+        """Give what the bounds limit when groups are handed out by chance: on average, and in all but one of twenty cases."""
+        rng = np.random.default_rng(0)
         found = [_measured(self.task.parity, self.groups.means(rows, self.groups.permuted(rng)))[0] for _ in range(_PERMUTATIONS)]
-        return float(np.mean(found))
+        return float(np.mean(found)), float(np.quantile(found, 0.95))
 
 
 def _measured(parity: Parity, means: Floats) -> tuple[float, float]:

@@ -124,6 +124,13 @@ class TrueGroups:
                 found.append(sums[inside].sum(axis=0) / total[inside].sum())
         return np.array(found)
 
+    def sizes(self) -> Floats:
+        """Give the number of rows of all groups, comparison after comparison; of weighted rows, as many as would say as much."""
+        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
+        total, squares = np.bincount(self.codes, weight, self.n_codes), np.bincount(self.codes, weight**2, self.n_codes)
+        inside = [each.place == group for each in self.comparisons for group in range(len(each.groups))]
+        return np.array([total[codes].sum() ** 2 / squares[codes].sum() for codes in inside])
+
     def given(self, cells: Whole, scores: Floats) -> Floats:
         """Give the probabilities of the codes of rows whose cell is known: of the true class, those of the scores."""
         known = np.zeros((len(cells), self.n_codes))

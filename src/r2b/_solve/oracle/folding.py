@@ -24,7 +24,7 @@ class Folded:
     >>> whole, part = Folded(2, 2), Folded(2, 2, np.array([[True, True], [True, False]]))
     >>> for each in (whole, part):
     ...     each.add(np.array([[0.5, 0.25]]), np.ones((1, 2)), np.ones(1))
-    >>> whole.table()[0, 0].tolist(), part.table()[0, 0].tolist()
+    >>> whole.table()[0, 0].round(6).tolist(), part.table()[0, 0].round(6).tolist()
     ([[0.125, -0.125], [0.0625, -0.0625]], [[0.125, -0.125], [0.0625, 0.0]])
     """
 
