@@ -55,14 +55,11 @@ This run: {splits} of at most {rows:,} rows of a table, two thirds of them to tr
 
 # What was found out about limits that are missed, by table; said where one is.
 REASONS = {
-    "education-race": """- Adult by race: the smallest groups have some forty rows to train on. Offsets, which correct what the prediction
-  of the group gets wrong, followed the noise of these rows in this run. They now leave out what chance explains of them, which this page
-  does not show yet: in three splits of logistic regression the parity of decisions fell from 27.7 to 19.4 (chance 20.3) and accuracy rose
-  from 37.6 to 39.3.""",
+    "education-race": """- Adult by race: the smallest groups have some forty rows to train on: what is measured there is mostly noise.
+  Offsets leave out what chance explains of them, and rounds stop where they do not help. Merge small groups (`min_group_size`), or ask for
+  a larger epsilon.""",
     "diagnosis-age": """- HAM10000 by age: the groups differ most here, and prices that are set on 5,300 rows leave a point or two on
-  others. In this run rounds of offsets ended where what was left is what chance shows for the scores as they came; they now go on to what
-  it shows for fair ones, which is less. In three splits of logistic regression probabilities went from 2.5 to 2.2, decisions from 4.1 to
-  3.7.""",
+  others.""",
 }
 
 HOW = """## What is compared
