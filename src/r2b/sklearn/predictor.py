@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
@@ -35,7 +36,7 @@ from r2b.sklearn.visible import group_learner, predicted_codes, train_groups
 AttributeUse = Literal["predicted", "given"]
 
 
-class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """The base of classifiers whose predictions are made fair by prices."""
 
     def _fit(self, X: Any, y: Any, data: dict[str, Any], clusters: Any, fit_params: dict[str, Any]) -> Self:
@@ -46,6 +47,9 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         y, held = checked_labels(y), None
         note_features(self, X)
         if self.confidence is not None:
+            if not is_a(Real, self.confidence) or not 0 < self.confidence < 1:
+                problem = f"confidence is {self.confidence!r}."
+                raise ParameterError(problem, remedy="Pass a number between 0 and 1, such as 0.95.", confidence=self.confidence)
             weight = data["sample_weight"]
             uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
             if clusters is not None or uneven:
@@ -82,13 +86,12 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         """Whether anything is predicted out of fold."""
         return True
 
+    @abstractmethod
     def _train(self, rows: FitRows) -> None:
         """Train, and find the prices of predictions."""
-        raise NotImplementedError
 
     def _train_once(self, X: Any, y: Any, data: dict[str, Any], fit_params: dict[str, Any]) -> None:
-        """Train without anything out of fold."""
-        raise NotImplementedError
+        """Train without anything out of fold; only where :attr:`_cross_fits` may be false."""
 
     def _options(self) -> dict[str, Any]:
         return {name: value for name, value in self.get_params(deep=False).items() if name in DEFAULTS}
@@ -178,9 +181,9 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         cells = self.comparisons_.cells_of(sensitive_features, control_features, len(scores))
         return self.comparisons_.given(cells, scores)
 
+    @abstractmethod
     def _scores(self, X: Any, kind: Kind) -> Floats:
         """Give the scores that a rule is applied to, with columns in the order of the labels."""
-        raise NotImplementedError
 
     def _fair_rows(self, rule: FairScores, X: Any, sensitive_features: Any, control_features: Any) -> Floats:
         scores = self._scores(X, rule.kind)
