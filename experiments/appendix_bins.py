@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.figures import Line, Panel, palette, picture
+from experiments.figures import Axis, Panel, Picture, Series, points
 from experiments.tables import MISSING, cell, chosen, markdown
 from r2b.methods import DPRemover
 
@@ -89,17 +89,18 @@ enough for the sample, and shows no number."""
     return f"{words}\n\n{markdown(head, body)}" if body else f"{words}\n\nNot run."
 
 
-def figures(rows: Sequence[Row]) -> dict[str, str]:
+def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the distance after repair by spread."""
     panels = []
     for size in sorted({row["size"] for row in rows}):
-        lines = []
+        found = {bins: [(spread, chosen(rows, size=size, spread=spread, bins=bins)) for spread in SPREADS[::-1]] for bins in BINS}
+        series = [Series("before", points((spread, cell(some, "distance_before")) for spread, some in found["equal_mass"]))]
         for bins, spoken in BINS.items():
-            cells = [cell(chosen(rows, size=size, spread=spread, bins=bins), "distance_after") for spread in SPREADS]
-            lines.append(Line(spoken, tuple((j, value.mean) for j, value in enumerate(cells) if value is not None)))
-        panels.append(Panel(f"{size:,} rows per group", tuple(f"{spread:g}" for spread in SPREADS), tuple(lines)))
-    names = list(BINS.values())
-    return {"distance": picture("DP remover: distance of the groups, by spread", [panels], palette(names))} if panels else {}
+            series.append(Series(spoken, points((spread, cell(some, "distance_after")) for spread, some in found[bins])))
+        panels.append(Panel(f"{size:,} rows per group", tuple(series), Axis("distance of the groups (%)", zero=True)))
+    words = "The largest difference between their distribution functions; mean over seeds with 99 % intervals. 0 is a repaired feature."
+    along = Axis("spread of a mode (logarithmic)", "log", (0.001, 0.01, 0.1, 1.0))
+    return {"distance": Picture("DP remover: how far groups lie apart, by bins", words, (tuple(panels),), along)} if panels else {}
 
 
 EXPERIMENT: Final = Experiment(

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.figures import Line, Panel, palette, picture
+from experiments.figures import Axis, Panel, Picture, Series, points
 from experiments.tables import MISSING, cell, chosen, markdown
 from r2b.metrics.chance import sampling_level
 
@@ -121,20 +121,19 @@ def _growth(rows: Sequence[Row]) -> str:
     )
 
 
-def figures(rows: Sequence[Row]) -> dict[str, str]:
+def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw measured parity and the bounds by the number of classes."""
     grid = []
     for kind in KINDS:
         panels = []
         for size in sorted({row["size"] for row in rows}):
-            lines = []
-            for measure, spoken in LINES.items():
-                cells = [cell(chosen(rows, kind=kind, size=size, classes=classes), measure) for classes in CLASSES]
-                lines.append(Line(spoken, tuple((j, value.mean) for j, value in enumerate(cells) if value is not None)))
-            panels.append(Panel(f"{kind} classes, {size:,} rows", tuple(map(str, CLASSES)), tuple(lines)))
-        grid.append(panels)
-    names = list(LINES.values())
-    return {"parity": picture("Parity of fair samples, by the number of classes", grid, palette(names))} if rows else {}
+            found = [(classes, chosen(rows, kind=kind, size=size, classes=classes)) for classes in CLASSES]
+            series = [Series(spoken, points((n, cell(some, measure)) for n, some in found)) for measure, spoken in LINES.items()]
+            panels.append(Panel(f"{kind} classes, {size:,} rows", tuple(series), Axis("parity (%)", "log")))
+        grid.append(tuple(panels))
+    words = "The true parity is 0. Mean over seeds with 99 % intervals; both axes logarithmic."
+    along = Axis("classes", "log", tuple(map(float, CLASSES[::2])))
+    return {"parity": Picture("Parity that fair samples show, by the number of classes", words, tuple(grid), along)} if rows else {}
 
 
 EXPERIMENT: Final = Experiment(

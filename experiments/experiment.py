@@ -15,8 +15,8 @@ That is all: the command, the runner, the results file, the figures and the sect
 - ``together(configuration, seed)`` names what a run shares with others, a data set or a neighbour search. Runs of one name are done one
   after another by one process, so a small ``functools.lru_cache`` in the module is all that sharing takes. Without it every run stands
   alone.
-- ``section(rows)`` writes the experiment's part of the page in Markdown from result rows alone; ``figures(rows)`` gives SVG text by file
-  stem.
+- ``section(rows)`` writes the experiment's part of the page in Markdown from result rows alone; ``figures(rows)`` gives what its pictures
+  show, by file stem.
 - ``revision`` is part of a row's identity: raise it when ``run`` changes what it computes, and old rows are not taken for new ones.
 """
 
@@ -27,9 +27,12 @@ import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from r2b.errors import ParameterError
+
+if TYPE_CHECKING:
+    from experiments.figures import Picture
 
 Configuration = dict[str, Any]
 Row = dict[str, Any]
@@ -39,7 +42,7 @@ IDENTITY = "run"
 OWN_COLUMNS = (IDENTITY, "experiment", "revision", "seed", "configuration", "versions", "seconds")
 
 
-def _nothing(rows: Sequence[Row]) -> dict[str, str]:
+def _nothing(rows: Sequence[Row]) -> dict[str, Picture]:
     return {}
 
 
@@ -59,7 +62,7 @@ class Experiment:
     section : callable
         ``rows -> Markdown``, without the heading.
     figures : callable
-        ``rows -> {file stem: SVG}``.
+        ``rows -> {file stem: Picture}``.
     together : callable, optional
         ``configuration, seed -> what the run shares with others``.
     seeds, quick_seeds : tuple of int
@@ -73,7 +76,7 @@ class Experiment:
     configurations: Callable[[bool], list[Configuration]]
     run: Callable[[Configuration, int, Path | None], Row]
     section: Callable[[Sequence[Row]], str]
-    figures: Callable[[Sequence[Row]], dict[str, str]] = _nothing
+    figures: Callable[[Sequence[Row]], dict[str, Picture]] = _nothing
     together: Callable[[Configuration, int], Hashable] | None = None
     seeds: tuple[int, ...] = tuple(range(10))
     quick_seeds: tuple[int, ...] = (0,)

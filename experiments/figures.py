@@ -1,107 +1,144 @@
-"""Figures as SVG that reads well on light and dark pages: a grid of panels with lines."""
+"""What a picture shows, as data: panels of lines, or of dots beside names. :mod:`experiments.drawing` draws them, tests compare them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Final
+from typing import Any, Final, Literal
 
-COLOURS: Final = ("#6f6e68", "#e34948", "#eda100", "#1baf7a", "#4a3aa7", "#2a78d6", "#0b0b0b", "#eb6834")
+from experiments.experiment import Row
+from experiments.labelling import METHODS, SPOKEN
+from experiments.paper_numbers import Value
+from experiments.tables import Cell
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 170, 120, 58, 62, 58
+Point = tuple[Any, float, float | None]
+"""A place (a number, or the name of a row of dots), a value, and half the width of its interval."""
 
-# A card of its own colour, so that the picture is legible whatever the page around it looks like.
-_STYLE: Final = """
-  .card { fill: #fcfcfb; stroke: #e1e0d9 }
-  text { font: 11px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #52514e }
-  .title { font-size: 15px; font-weight: 600; fill: #0b0b0b }
-  .grid { stroke: #e1e0d9 } .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round }
-  @media (prefers-color-scheme: dark) {
-    .card { fill: #1a1a19; stroke: #383835 } text { fill: #c3c2b7 } .title { fill: #ffffff } .grid { stroke: #2c2c2a } .ink { stroke:
-    #ffffff } }
-"""
+HERE: Final = "here"
+PAPER: Final = "the paper"
 
 
 @dataclass(frozen=True)
-class Line:
-    """Points of one method: a place on the x axis (0, 1, 2, ...) and a value; gaps are left out."""
-
-    name: str
-    points: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One small chart.
+class Axis:
+    """What an axis measures.
 
     Attributes
     ----------
     title : str
-    ticks : tuple of str
-        The x axis, evenly spaced.
-    lines : tuple of Line
+        With the unit.
+    scale : {"linear", "log", "symlog"}
+        The last is logarithmic above 1 and linear below, so that it has a place for 0.
+    ticks : tuple of float
+        Where they are not chosen to fit.
+    zero : bool
+        Whether a linear axis begins at 0.
     """
 
     title: str
-    ticks: tuple[str, ...]
-    lines: tuple[Line, ...]
+    scale: Literal["linear", "log", "symlog"] = "linear"
+    ticks: tuple[float, ...] = ()
+    zero: bool = False
 
 
-def palette(names: Sequence[str]) -> dict[str, str]:
-    """Give each name a colour."""
-    return {name: COLOURS[j % len(COLOURS)] for j, name in enumerate(names)}
+@dataclass(frozen=True)
+class Series:
+    """Points of one method, or of one kind."""
+
+    name: str
+    points: tuple[Point, ...]
 
 
-def picture(title: str, panels: Sequence[Sequence[Panel]], names: Sequence[str] | Mapping[str, str], unit: str = "%") -> str:
-    """Draw rows of panels under one title and one legend; every panel has a scale of its own.
+@dataclass(frozen=True)
+class Panel:
+    """One chart.
 
-    Parameters
+    Attributes
     ----------
     title : str
-    panels : sequence of rows of Panel
-    names : sequence of str, or mapping of str to str
-        Lines in the order of the legend; a mapping says their colours.
-    unit : str
-        Behind numbers of the y axis.
+    series : tuple of Series
+    value : Axis
+        What is measured: upwards for lines, to the right for dots.
+    chance : float or None
+        A level below which nothing can be told from 0.
     """
-    colours = names if isinstance(names, Mapping) else palette(names)
-    width = _LEFT + max(len(row) for row in panels) * (_WIDTH + _GAP)
-    height = _TOP + len(panels) * (_HEIGHT + _GAP + 14) + 4
-    body = [_text(16, 26, title, "title")]
-    for j, name in enumerate(colours):
-        x = 16 + j * (width - 32) / len(colours)
-        body += [_path([(x, 42.0), (x + 18, 42.0)], colours[name]), _text(x + 24, 46, name)]
-    for i, row in enumerate(panels):
-        for j, panel in enumerate(row):
-            top = max((value for line in panel.lines for _, value in line.points), default=1.0) or 1.0
-            body += _panel(panel, _LEFT + j * (_WIDTH + _GAP), _TOP + 16 + i * (_HEIGHT + _GAP + 14), top * 1.05, colours, unit)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-    card = f'<rect class="card" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>'
-    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{_STYLE}</style>", card, *body, "</svg>", ""])
+
+    title: str
+    series: tuple[Series, ...]
+    value: Axis
+    chance: float | None = None
 
 
-def _panel(panel: Panel, left: float, top: float, highest: float, colours: Mapping[str, str], unit: str) -> list[str]:
-    step = _WIDTH / max(1, len(panel.ticks) - 1)
-    shapes = [_text(left + _WIDTH / 2, top - 5, panel.title, anchor="middle")]
-    for share in (0.0, 0.5, 1.0):
-        y = top + _HEIGHT * (1 - share)
-        shapes.append(f'<line class="grid" x1="{left:g}" x2="{left + _WIDTH:g}" y1="{y:g}" y2="{y:g}"/>')
-        shapes.append(_text(left - 4, y + 4, f"{highest * share:.3g}{unit}", anchor="end"))
-    shapes += [_text(left + j * step, top + _HEIGHT + 14, tick, anchor="middle") for j, tick in enumerate(panel.ticks)]
-    for line in panel.lines:
-        points = [(left + place * step, top + _HEIGHT * (1 - value / highest)) for place, value in line.points]
-        if points:
-            shapes.append(_path(points, colours[line.name]))
-    return shapes
+@dataclass(frozen=True)
+class Picture:
+    """Rows of panels under one title.
+
+    Attributes
+    ----------
+    title : str
+    under : str
+        What the reader needs to know to read it.
+    rows : tuple of tuple of Panel
+    along : Axis or None
+        What lines run along; None for dots, which stand beside names.
+    ranked : bool
+        Whether the series are steps of one size, drawn from light to dark.
+    """
+
+    title: str
+    under: str
+    rows: tuple[tuple[Panel, ...], ...]
+    along: Axis | None = None
+    ranked: bool = False
+
+    @property
+    def panels(self) -> list[Panel]:
+        """All panels, row by row."""
+        return [panel for row in self.rows for panel in row]
+
+    @property
+    def facts(self) -> str:
+        """All numbers that are drawn, for those who cannot see the picture and for tests."""
+        lines = [self.title, self.under]
+        for panel in self.panels:
+            lines.append(f"{panel.title}, {panel.value.title}" + ("" if panel.chance is None else f"; by chance {panel.chance:.3g}"))
+            lines += [f"{series.name}: {'; '.join(map(_said, series.points))}" for series in panel.series if series.points]
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """Draw it.
+
+        Raises
+        ------
+        MissingExtraError
+            Matplotlib is not installed.
+        """
+        from experiments.drawing import draw
+
+        return draw(self)
 
 
-def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+def _said(point: Point) -> str:
+    place, value, half = point
+    return f"{place if isinstance(place, str) else format(place, ',g')} {value:.3g}" + ("" if half is None else f" ± {half:.2g}")
 
 
-def _path(points: Sequence[tuple[float, float]], colour: str) -> str:
-    where = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    kind = "curve ink" if colour == "#0b0b0b" else "curve"
-    # A style attribute would overrule the dark page's colour.
-    return f'<polyline class="{kind}" stroke="{colour}" points="{where}"/>'
+def points(cells: Iterable[tuple[Any, Cell | Value | None]]) -> tuple[Point, ...]:
+    """Give the points of cells by place; those that were not run are left out."""
+    return tuple((place, value.mean, value.half_width) for place, value in cells if value is not None)
+
+
+def methods_in(rows: Sequence[Row]) -> list[str]:
+    """List the methods of result rows: the known ones in their order, then others as they come.
+
+    Examples
+    --------
+    >>> methods_in([{"method": "R2B"}, {"method": "mine"}, {"method": "BL"}])
+    ['BL', 'R2B', 'mine']
+    """
+    found = dict.fromkeys(row["method"] for row in rows)
+    return [name for name in METHODS if name in found] + [name for name in found if name not in METHODS]
+
+
+def spoken(method: str) -> str:
+    """Name a method for readers."""
+    return SPOKEN.get(method, method)

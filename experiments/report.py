@@ -43,7 +43,7 @@ def write_files(experiment: Experiment, rows: Sequence[Row], folder: Path) -> li
     written = [page]
     for stem, drawing in experiment.figures(rows).items():
         path = folder / f"{experiment.name}-{stem}.svg"
-        path.write_text(drawing, encoding="utf-8")
+        path.write_text(drawing.svg(), encoding="utf-8")
         written.append(path)
     return written
 
@@ -70,7 +70,8 @@ def page_of(results: Path, images: str = "../results/") -> str:
 def _part(experiment: Experiment, rows: Sequence[Row], images: str) -> str:
     seeds = len({row["seed"] for row in rows})
     source = f"Source: `{experiment.name}.parquet`, {len(rows):,} rows, {seeds} seed{'s' if seeds > 1 else ''}."
-    drawings = "\n".join(f"![{stem}]({images}{experiment.name}-{stem}.svg)" for stem in experiment.figures(rows))
+    drawn = experiment.figures(rows).items()
+    drawings = "\n\n".join(f"![{picture.title}]({images}{experiment.name}-{stem}.svg)" for stem, picture in drawn)
     return "\n\n".join(part for part in (f"## {experiment.title}", source, experiment.section(rows), drawings) if part)
 
 

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from experiments.experiment import Row
-from experiments.figures import Line, Panel, palette, picture
-from experiments.labelling import METHODS, SPOKEN
+from experiments.figures import Axis, Panel, Picture, Series, methods_in, points, spoken
+from experiments.labelling import SPOKEN
 from experiments.tables import Cell, cell, chosen, markdown
 
 LEARNERS: Final = {"knn": "kNN", "rf": "forest"}
 SEEN: Final = {"hidden": "Learners that do not see the attribute", "feature": "Learners that see the attribute as a feature"}
 # What one learner makes of two methods differs by chance; means this close, in points, are tied.
 _TIE: Final = 0.05
-# The same in every figure, whichever methods it has.
-_COLOURS: Final = palette([SPOKEN.get(method, method) for method in METHODS])
 
 _CHOICES: Final = """\
 A mixture of L Gaussians with means from N(0, I / d); the attribute says with chance 1/2 whether the class is 0, else it is one of five
@@ -44,14 +42,14 @@ def section(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def figures(rows: Sequence[Row]) -> dict[str, str]:
-    """Draw parity and accuracy by rows per class; a panel per learner, number of features and of classes."""
+def figures(rows: Sequence[Row]) -> dict[str, Picture]:
+    """Draw parity and accuracy by method."""
     drawn = {}
-    for attribute in SEEN:
+    for attribute, seen in (("hidden", "attribute hidden"), ("feature", "attribute among the features")):
         grid = _Grid(_seeing(rows, attribute))
-        for measure, spoken in (("parity", "Parity"), ("top_1", "Accuracy")):
+        for measure, name, axis in (("parity", "parity", Axis("parity (%)", "log")), ("top_1", "accuracy", Axis("accuracy (%)"))):
             if grid.settings:
-                drawn[f"{spoken.lower()}-{attribute}"] = _picture(grid, measure, f"Synthetic data: {spoken.lower()}, attribute {attribute}")
+                drawn[f"{name}-{attribute}"] = _picture(grid, axis, measure, f"Synthetic data: {name} by method, {seen}")
     return drawn
 
 
@@ -64,7 +62,7 @@ class _Grid:
             setting = row["learner"], row["features"], row["classes"], row["per_class"]
             self.rows.setdefault((setting, row["method"]), []).append(row)
         self.settings: list[Setting] = sorted({setting for setting, _ in self.rows})
-        self.methods = [method for method in METHODS if any(found == method for _, found in self.rows)]
+        self.methods = methods_in(rows)
 
     def cells(self, setting: Setting, measure: str) -> dict[str, Cell]:
         """Average a measure over the seeds of every method that was run."""
@@ -143,19 +141,21 @@ def _lowest(cells: dict[str, Cell], leaving_out: tuple[str, ...] = ()) -> bool:
     return "Exact" in cells and cells["Exact"].mean <= min(rivals) + _TIE
 
 
-def _picture(found: _Grid, measure: str, title: str) -> str:
-    methods = found.methods
-    names = [SPOKEN.get(method, method) for method in methods]
+def _picture(found: _Grid, axis: Axis, measure: str, title: str) -> Picture:
+    """Give a row of panels per learner and number of features, a panel per number of classes, a dot per number of rows."""
     settings = found.settings
     sizes = sorted({s[3] for s in settings})
     grid = []
     for learner in LEARNERS:
-        panels = []
-        for features, classes in sorted({(s[1], s[2]) for s in settings if s[0] == learner}):
-            lines = []
-            cells = [found.cells((learner, features, classes, size), measure) for size in sizes]
-            for method, name in zip(methods, names, strict=True):
-                lines.append(Line(name, tuple((j, have[method].mean) for j, have in enumerate(cells) if method in have)))
-            panels.append(Panel(f"{LEARNERS[learner]}, d = {features}, L = {classes}", tuple(f"{size:,}" for size in sizes), tuple(lines)))
-        grid.append(panels)
-    return picture(title, [row for row in grid if row], {name: _COLOURS[name] for name in names})
+        for features in sorted({s[1] for s in settings if s[0] == learner}):
+            panels = []
+            for classes in sorted({s[2] for s in settings if s[:2] == (learner, features)}):
+                cells = {size: found.cells((learner, features, classes, size), measure) for size in sizes}
+                series = [
+                    Series(f"{size:,} rows per class", points((spoken(method), cells[size].get(method)) for method in found.methods))
+                    for size in sizes
+                ]
+                panels.append(Panel(f"{LEARNERS[learner]}, {features} features, {classes} classes", tuple(series), axis))
+            grid.append(tuple(panels))
+    words = "Predictions on test rows, mean over seeds with 99 % intervals" + ("; logarithmic axes." if axis.scale == "log" else ".")
+    return Picture(title, words, tuple(grid), ranked=True)

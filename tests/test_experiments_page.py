@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from reruns import assert_agrees, assert_comes_out_again
@@ -11,7 +13,7 @@ from experiments import MODULES, find
 from experiments.adult import run as adult_run
 from experiments.adult import split_of
 from experiments.experiment import Row
-from experiments.figures import Line, Panel, palette, picture
+from experiments.figures import Axis, Panel, Picture, Series
 from experiments.journal import read_results, results_path
 from experiments.labelling import LABEL_METHODS, METHODS
 from experiments.paper_numbers import ADULT, Value
@@ -36,8 +38,26 @@ def test_the_page_is_what_the_results_files_say() -> None:
 @needs_results
 @pytest.mark.parametrize("name", [name for name in MODULES if results_path(RESULTS, name).exists()])
 def test_figures_are_what_the_results_files_say(name: str) -> None:
-    for stem, drawing in find(name).figures(read_results(results_path(RESULTS, name))).items():
-        assert (RESULTS / f"{name}-{stem}.svg").read_text(encoding="utf-8") == drawing
+    drawn = find(name).figures(read_results(results_path(RESULTS, name)))
+    assert {path.name for path in RESULTS.glob(f"{name}-*.svg")} == {f"{name}-{stem}.svg" for stem in drawn}
+    for stem, picture in drawn.items():
+        facts, texts = read_svg((RESULTS / f"{name}-{stem}.svg").read_text(encoding="utf-8"))
+        assert facts == picture.facts
+        names = {
+            str(place) if picture.along is None else series.name
+            for each in picture.panels
+            for series in each.series
+            for place, *_ in series.points
+        }
+        assert {picture.title, *names, *(each.title for each in picture.panels), *(each.value.title for each in picture.panels)} <= texts
+
+
+def read_svg(drawing: str) -> tuple[str, set[str]]:
+    """Give the numbers that a picture says it shows, and every text that is drawn: what no version of matplotlib changes."""
+    root = ElementTree.fromstring(drawing)
+    kind = "{http://www.w3.org/2000/svg}"
+    [said] = root.findall(f"{kind}desc")
+    return str(said.text), {"".join(text.itertext()) for text in root.iter(f"{kind}text")}
 
 
 def row_of(name: str, seed: int, **wanted: object) -> Row:
@@ -159,10 +179,63 @@ def test_every_method_can_be_run_small(learner: str) -> None:
             assert row["label_parity"] < (1e-3 if method in ("R2B", "Exact") else 0.12 if method in LABEL_METHODS else 1)
 
 
-def test_a_picture_has_a_panel_and_a_line_per_method() -> None:
-    from xml.etree import ElementTree
+def lines_picture() -> Picture:
+    near = [Series(f"method {n}", ((1, 3.0 + n / 100, 0.5), (10, 4.0 + n / 100, None))) for n in range(6)]
+    panel = Panel("ten features", (*near, Series("not run", ())), Axis("parity (%)", zero=True))
+    return Picture("Parity", "By rows.", ((panel, panel),), Axis("rows", "log", (1.0, 10.0)))
 
-    panel = Panel("d = 10", ("1", "2"), (Line("BL", ((0, 3.0), (1, 4.0))), Line("R2B", ((1, 1.0),))))
-    root = ElementTree.fromstring(picture("Parity", [[panel, panel]], palette(["BL", "R2B"])))
-    drawn = root.findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(drawn) == 2 + 2 * 2
+
+def dots_picture() -> Picture:
+    ours = Series("here", (("BL", 20.0, 0.3), ("R2B", 0.002, 0.001), ("never seen", 3.0, None)))
+    panel = Panel("forest", (ours, Series("the paper", (("BL", 22.8, 25.0),))), Axis("parity (%)", "log"), chance=0.4)
+    return Picture("Adult", "By method.", ((panel,),))
+
+
+@pytest.mark.parametrize("picture", [lines_picture(), dots_picture()], ids=["lines", "dots"])
+def test_a_picture_says_what_it_shows_and_is_the_same_every_time(picture: Picture) -> None:
+    pytest.importorskip("matplotlib")
+    drawing = picture.svg()
+    facts, texts = read_svg(drawing)
+    assert facts == picture.facts
+    assert "<dc:date>" not in drawing
+    assert drawing == picture.svg()
+    wanted = {"parity (%)", "forest", "BL", "R2B", "never seen", "here", "the paper", "by chance alone", "below 0.01"}
+    assert texts >= ({"parity (%)", "rows", "method 0", "method 5"} if picture.along else wanted)
+    assert "not run" not in texts
+
+
+def test_names_beside_lines_do_not_meet_and_intervals_are_drawn() -> None:
+    text = pytest.importorskip("matplotlib.text").Text
+    from experiments.drawing import figure_of
+
+    figure = figure_of(lines_picture())
+    figure.draw_without_rendering()
+    ax = figure.axes[0]
+    boxes = sorted((text.get_window_extent(name) for name in ax.texts), key=lambda box: box.y0)
+    assert len(boxes) == 6
+    assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
+    assert max(box.x1 for box in boxes) <= figure.axes[1].get_tightbbox().x0
+    assert next(bar.get_segments()[0][:, 1].tolist() for bar in ax.collections) == pytest.approx([2.5, 3.5])
+    assert ax.get_ylim()[0] == 0.0
+
+
+def test_what_lies_below_a_logarithmic_axis_stands_at_its_edge() -> None:
+    pytest.importorskip("matplotlib")
+    from experiments.drawing import figure_of
+
+    [ax] = figure_of(dots_picture()).axes
+    dots = [line for line in ax.lines if line.get_marker() not in ("None", None)]
+    places = {line.get_marker(): float(line.get_xdata()[0]) for line in dots}
+    assert places[8] == ax.get_xlim()[0] == 0.01
+    assert places["D"] == 22.8
+    whiskers = [line.get_xdata() for line in ax.lines if line.get_marker() in ("None", None) and line.get_linestyle() == "-"]
+    assert min(ends[0] for ends in whiskers) == 0.01  # an interval that reaches 0 ends at the axis
+
+
+def test_methods_that_the_page_does_not_know_are_drawn() -> None:
+    measures = {"parity": 0.1, "top_1": 0.4, "error_parity": 0.2, "chance": 0.01}
+    known = {"features": "mixed", "order": "education-num", "repair": "columns", "learner": "rf", "p": 0.5}
+    rows = [{**known, "method": method, "seed": seed, **measures} for method in ("BL", "a new one") for seed in (0, 1)]
+    [picture] = find("adult").figures(rows).values()
+    assert "a new one 10 ± 0" in picture.facts
+    assert "BL 22.8 ± 0.3" in picture.facts  # the paper's

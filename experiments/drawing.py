@@ -1,0 +1,270 @@
+"""Pictures drawn by matplotlib in the package's style: sizes in pixels, names beside lines, the same bytes every time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+from io import StringIO
+from math import ceil, floor, log10
+from typing import Any, Final
+
+from experiments.figures import Axis, Panel, Picture, Series
+from r2b._plot import COLOURS, INK, MARKERS, QUIET, STYLE, dress
+from r2b.errors import require
+
+WIDTH: Final = 900
+_LETTER: Final = 6.4  # the width of one, on average, at the size of labels
+_LINE: Final = 14.0  # the height of a name
+_SHADES: Final = ("#8fc1e3", "#3f8fc4", "#084a7d", "#04263f")
+_FLOOR: Final = 0.01  # of a logarithmic axis: what lies below stands at its edge
+
+
+def draw(picture: Picture) -> str:
+    """Draw a picture as SVG."""
+    return svg_of(figure_of(picture), picture.title, picture.facts)
+
+
+def figure_of(picture: Picture) -> Any:
+    """Draw a picture as a matplotlib figure."""
+    mpl = require("matplotlib", "Drawing a picture needs matplotlib", extra="plot")
+    with mpl.rc_context(STYLE):
+        return _lines(picture) if picture.along else _dots(picture)
+
+
+def svg_of(figure: Any, title: str, facts: str) -> str:
+    """Write a figure without a date, sized in pixels, with a title and all its numbers for those who do not see it."""
+    mpl, written = require("matplotlib", "Drawing a picture needs matplotlib", extra="plot"), StringIO()
+    with mpl.rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": "r2b"}):
+        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
+    head, body = re.split(r"(?<=>)", "<svg" + written.getvalue().partition("<svg")[2], maxsplit=1)
+    head = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', head).replace("<svg", '<svg role="img"', 1)
+    lines = f"{head}\n <title>{escape(title)}</title>\n <desc>{escape(facts)}</desc>{body}"
+    return "\n".join(line.rstrip() for line in lines.splitlines()) + "\n"
+
+
+def _figure(picture: Picture, height: float) -> Any:
+    """Begin a figure with its title and the words under it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+    _text(figure, 16, 27, picture.title, fontsize=16, fontweight="bold")
+    _text(figure, 16, 47, picture.under, color=QUIET)
+    return figure
+
+
+def _text(figure: Any, x: float, y: float, words: str, **look: Any) -> Any:
+    height = figure.get_figheight() * 72
+    return figure.text(x / WIDTH, 1 - y / height, words, **{"fontsize": 11, **look})
+
+
+def _axes(figure: Any, left: float, top: float, wide: float, tall: float) -> Any:
+    height = figure.get_figheight() * 72
+    return figure.add_axes((left / WIDTH, 1 - (top + tall) / height, wide / WIDTH, tall / height))
+
+
+# Dots beside names.
+
+
+def _dots(picture: Picture) -> Any:
+    names = list(dict.fromkeys(str(place) for panel in picture.panels for series in panel.series for place, *_ in series.points))
+    kinds = list(dict.fromkeys(series.name for panel in picture.panels for series in panel.series))
+    left, gap = max(map(len, names)) * _LETTER + 28, 26
+    columns = max(map(len, picture.rows))
+    wide = (WIDTH - left - 18 - gap * (columns - 1)) / columns
+    tall = len(names) * (_LINE + 2.5 * (len(kinds) - 1))
+    top, step = 92.0, tall + 76
+    figure = _figure(picture, top + step * len(picture.rows) - 12)
+    for i, row in enumerate(picture.rows):
+        for j, panel in enumerate(row):
+            ax = _axes(figure, left + j * (wide + gap), top + i * step + 16, wide, tall)
+            _dot_panel(ax, panel, names, kinds, picture.ranked)
+            ax.set_yticks(range(len(names)), names if j == 0 else [""] * len(names))
+    shown = [(name, _look(k, picture.ranked)) for k, name in enumerate(kinds)] if len(kinds) > 1 else []
+    _legend(figure, 69, shown, chance=any(panel.chance is not None for panel in picture.panels), below=_below(picture))
+    return figure
+
+
+def _look(kind: int, ranked: bool) -> dict[str, Any]:
+    """Give shape and colour of one kind of dots; the second of two is hollow, so that both show where they meet."""
+    if ranked:
+        shade = _SHADES[min(kind, len(_SHADES) - 1)]
+        return {"marker": MARKERS[kind], "color": shade, "markerfacecolor": shade, "markersize": 5.0}
+    colour = COLOURS[kind % len(COLOURS)]
+    return {"marker": "oDs^"[kind % 4], "color": colour, "markerfacecolor": "white" if kind % 2 else colour, "markersize": 5.2}
+
+
+def _dot_panel(ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str], ranked: bool) -> None:
+    dress(ax, "x")
+    low, high = _range([panel])
+    for place in range(0, len(names), 2):
+        ax.axhspan(place - 0.5, place + 0.5, color="#f5f5f1", zorder=0)
+    if panel.chance is not None:
+        ax.axvline(max(panel.chance, low), color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
+    for series in panel.series:
+        kind = kinds.index(series.name)
+        shift = 0.0 if len(kinds) == 1 else 0.56 * (kind / (len(kinds) - 1) - 0.5)
+        for name, value, half in series.points:
+            at, look = names.index(str(name)) + shift, _look(kind, ranked)
+            if half is not None:
+                ends = max(value - half, low), value + half
+                ax.plot(ends, (at, at), color=look["color"], linewidth=1.6, solid_capstyle="butt")
+            below = {"marker": 8, "markersize": 6} if value < low else {}
+            ax.plot([max(value, low)], [at], linestyle="none", markeredgewidth=1.3, **{**look, **below}, clip_on=False, zorder=3)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0, pad=8)
+    _scale(ax.xaxis, panel.value, low, high)
+    ax.set_xlabel(panel.value.title, fontsize=10, labelpad=3)
+    ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=5)
+
+
+def _below(picture: Picture) -> bool:
+    """Say whether a value lies below the axis."""
+    panels = [panel for panel in picture.panels if panel.value.scale == "log"]
+    return any(value < _FLOOR for panel in panels for series in panel.series for _, value, _ in series.points)
+
+
+def _legend(figure: Any, y: float, shown: Sequence[tuple[str, dict[str, Any]]], *, chance: bool, below: bool) -> None:
+    """Write what shapes mean, once for all panels."""
+    from matplotlib.lines import Line2D
+
+    keys = [*shown]
+    if chance:
+        keys.append(("by chance alone", {"linestyle": (0, (1, 2)), "color": INK, "linewidth": 1.2}))
+    if below:
+        keys.append((f"below {_FLOOR:g}", {"marker": 8, "color": COLOURS[0]}))
+    x, height = 16.0, figure.get_figheight() * 72
+    for name, look in keys:
+        places = ([x / WIDTH, (x + 18) / WIDTH], [1 - y / height] * 2) if "linestyle" in look else ([(x + 9) / WIDTH], [1 - y / height])
+        figure.add_artist(Line2D(*places, **{"linestyle": "none", **look}))
+        _text(figure, x + 24, y + 4, name, color=QUIET)
+        x += 44 + len(name) * _LETTER
+
+
+# Lines with names at their ends.
+
+
+def _lines(picture: Picture) -> Any:
+    names = list(dict.fromkeys(series.name for panel in picture.panels for series in panel.series))
+    columns, left, gap = max(map(len, picture.rows)), 62.0, 46.0
+    label = max(map(len, names)) * _LETTER + 22
+    room = min((WIDTH - left - (gap - 14) * (columns - 1)) / columns, 420.0)
+    wide, tall, top = room - label, max(160.0, len(names) * _LINE), 78.0
+    step = tall + 52
+    figure = _figure(picture, top + step * len(picture.rows) + 14)
+    for i, row in enumerate(picture.rows):
+        low, high = _range(row)
+        for j, panel in enumerate(row):
+            ax = _axes(figure, left + j * (room + gap - 14), top + i * step + 8, wide, tall)
+            _line_panel(ax, panel, picture, names, (low, high))
+            if j == 0:
+                ax.set_ylabel(panel.value.title, fontsize=10)
+            if i == len(picture.rows) - 1 and picture.along:
+                ax.set_xlabel(picture.along.title, fontsize=10, labelpad=3)
+    return figure
+
+
+def _line_panel(ax: Any, panel: Panel, picture: Picture, names: Sequence[str], limits: tuple[float, float]) -> None:
+    dress(ax)
+    ends = []
+    for series in panel.series:
+        if not series.points:
+            continue
+        kind = names.index(series.name)
+        x, y, half = zip(*series.points, strict=True)
+        colour = COLOURS[kind % len(COLOURS)]
+        ax.plot(x, y, color=colour, marker=MARKERS[kind % len(MARKERS)], markersize=5, linewidth=1.6, clip_on=False, zorder=3)
+        bars = [0.0 if each is None else each for each in half]
+        lower = [min(bar, value - limits[0]) for bar, value in zip(bars, y, strict=True)]
+        ax.errorbar(x, y, yerr=(lower, bars), fmt="none", ecolor=colour, elinewidth=1.4, capsize=2.5, zorder=2)
+        ends.append((series.name, float(x[-1]), float(y[-1]), colour))
+    assert picture.along is not None
+    places = [place for series in panel.series for place, *_ in series.points]
+    _scale(ax.yaxis, panel.value, *limits)
+    _scale(ax.xaxis, picture.along, min(places, default=0.0), max(places, default=1.0))
+    ax.margins(x=0.05)
+    ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=5)
+    _name_ends(ax, ends)
+
+
+def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
+    """Write names to the right of where lines end, in their order and without overlap, each tied to its line."""
+    inverse, box = ax.transAxes.inverted(), ax.get_window_extent()
+    found = sorted((inverse.transform(ax.transData.transform((x, y)))[1], name, x, y, colour) for name, x, y, colour in ends)
+    places = spread([each[0] for each in found], (_LINE - 1) / box.height, 0.0, 1.0)
+    for place, (_, name, x, y, colour) in zip(places, found, strict=True):
+        tie = {"arrowstyle": "-", "color": colour, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 4, "relpos": (0, 0.5)}
+        at = 1 + 16 / box.width, place
+        ax.annotate(name, (x, y), at, xycoords="data", textcoords="axes fraction", va="center", fontsize=10, color=INK, arrowprops=tie)
+
+
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move places, given in rising order, as little as it takes to have a gap between neighbours; within bounds where there is room.
+
+    Examples
+    --------
+    >>> spread([0.1, 0.5, 0.5], 0.25, 0.0, 1.0)
+    [0.1, 0.375, 0.625]
+    """
+    # Less its share of gaps, each place must not be below the one before: groups that are get their mean.
+    groups: list[list[float]] = []
+    for n, place in enumerate(places):
+        groups.append([place - n * gap, 1])
+        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
+            mean, count = groups.pop()
+            last = groups[-1]
+            last[0], last[1] = (last[0] * last[1] + mean * count) / (last[1] + count), last[1] + count
+    most = high - gap * (len(places) - 1)
+    even = [max(min(mean, most), low) for mean, count in groups for _ in range(int(count))]
+    return [place + n * gap for n, place in enumerate(even)]
+
+
+# Scales.
+
+
+def _range(panels: Sequence[Panel]) -> tuple[float, float]:
+    """Give the limits of values, intervals included, that panels share."""
+    axis = panels[0].value
+    series: list[Series] = [each for panel in panels for each in panel.series]
+    lows, highs = zip(*((value - (half or 0), value + (half or 0)) for each in series for _, value, half in each.points), strict=True)
+    values = [value for each in series for _, value, _ in each.points] + [panel.chance for panel in panels if panel.chance is not None]
+    low, high = min(*lows, *values), max(*highs, *values)
+    if axis.scale == "log":
+        # An interval may reach 0; it then ends at the axis.
+        least = max(min(values), _FLOOR)
+        return max(low / 1.15 if low > 0 else least / 3, least / 5, _FLOOR), high * 1.15
+    room = 0.06 * (high - low or 1.0)
+    return (0.0 if axis.zero else low - room), high + room
+
+
+def _scale(axis: Any, wanted: Axis, low: float, high: float) -> None:
+    """Set scale, limits and round ticks."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+    axes, upwards = axis.axes, axis.axis_name == "y"
+    limits = axes.set_ylim if upwards else axes.set_xlim
+    scaled = axes.set_yscale if upwards else axes.set_xscale
+    if wanted.scale == "linear":
+        limits(low, high)
+        axis.set_major_locator(FixedLocator(list(wanted.ticks)) if wanted.ticks else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        scaled(wanted.scale, **({"linthresh": 1} if wanted.scale == "symlog" else {}))
+        if wanted.scale == "log":
+            limits(low, high)
+        axis.set_major_locator(FixedLocator(list(wanted.ticks) or log_ticks(low, high)))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Give round numbers between two on a logarithmic axis, denser on a short one.
+
+    Examples
+    --------
+    >>> log_ticks(0.3, 40), log_ticks(2.1, 9)
+    ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [3.0, 4.0, 5.0, 6.0, 8.0])
+    """
+    decades = log10(high / low)
+    parts = (1, 1.5, 2, 3, 4, 5, 6, 8) if decades < 0.8 else (1, 2, 3, 5) if decades < 1.5 else (1, 2, 5) if decades < 2.6 else (1,)
+    found = [part * 10.0**power for power in range(floor(log10(low)), ceil(log10(high)) + 1) for part in parts]
+    return [round(tick, 10) for tick in found if low <= tick <= high]
