@@ -79,3 +79,41 @@ def test_a_device_is_written_to_and_stays_one() -> None:
         writer.write(os.devnull, b"gone")
         writer.commit()
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with AtomicWriter() as living:
+        mine = living.reserve_folder(out / "fair", ["year=1/a.csv", "b.csv"])
+        for path in mine:
+            path.write_bytes(b"x")
+        # No pattern for tables finds what is on its way.
+        assert not [*out.rglob("*.csv*"), *out.rglob("*.parquet")]
+        for folder in (out, tmp_path):
+            (folder / ".fair.0123456789abcdef.part").mkdir()
+            (folder / ".fair.0123456789abcdef.part" / "a.csv").write_bytes(b"half")
+        (out / ".fair.fedcba9876543210.part").write_bytes(b"half")
+        (out / ".other.0123456789abcdef.part").mkdir()
+        with AtomicWriter() as other:
+            other.reserve(out / "fair")
+        assert sorted(path.name for path in out.iterdir()) == sorted([mine[0].parent.name, ".other.0123456789abcdef.part"])
+        living.commit()
+    assert sorted(path.relative_to(out).as_posix() for path in (out / "fair").rglob("*.csv")) == ["fair/b.csv", "fair/year=1/a.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_folder_is_replaced_whole_and_nothing_of_the_old_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    if not exchange:
+        monkeypatch.setattr("r2b._files.atomic._exchanged", lambda one, other: False)
+    (tmp_path / "fair").mkdir()
+    (tmp_path / "fair" / "old.csv").write_bytes(b"old")
+    with AtomicWriter(force=True) as writer:
+        (new,) = writer.reserve_folder(tmp_path / "fair", ["new.csv"])
+        new.write_bytes(b"new")
+        writer.commit()
+    assert [(path.name, path.read_bytes()) for path in (tmp_path / "fair").iterdir()] == [("new.csv", b"new")]
+    assert [path.name for path in tmp_path.iterdir()] == ["fair"]

@@ -144,3 +144,31 @@ def test_scratch_space_that_is_not_there_is_refused_by_its_name(tmp_path: Path) 
 
 def test_a_scan_shows_itself_in_one_line(file: Path) -> None:
     assert repr(r2b.scan(file)) == "<Scan of my people.parquet: 7 columns>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "data"),
+    [
+        ("Delta Lake", "_delta_log/00000000000000000000.json", "."),
+        ("Hudi", ".hoodie/hoodie.properties", "day=1"),
+        ("Iceberg", "metadata/v1.metadata.json", "data/day=1"),
+    ],
+)
+def test_a_table_whose_log_says_which_files_count_is_refused(tmp_path: Path, kind: str, log: str, data: str) -> None:
+    root = tmp_path / "lake" / "people"
+    (root / log).parent.mkdir(parents=True)
+    (root / log).write_text("{}")
+    (root / data).mkdir(parents=True, exist_ok=True)
+    files = [root / data / f"part-{number}.parquet" for number in range(2)]
+    for file in files:
+        pq.write_table(people(50), file)
+    for given in (root, root / data, files[0], files, root / "**" / "*.parquet", tmp_path / "lake"):
+        with pytest.raises(
+            ParameterError, match=f"table of {kind} in .*people, whose log says which files count.*Read it by its log"
+        ) as refused:
+            r2b.scan(given)
+        assert refused.value.facts["root"] == str(root)
+    # A folder that is only called so, beside plain files, is none of these.
+    (tmp_path / "plain" / "metadata").mkdir(parents=True)
+    pq.write_table(people(50), tmp_path / "plain" / "a.parquet")
+    assert r2b.scan(tmp_path / "plain" / "*.parquet").names

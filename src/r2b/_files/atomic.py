@@ -1,23 +1,68 @@
-"""Files put in place: written beside their targets, then moved, so that each is there whole or not at all."""
+"""Files put in place: written beside their targets, then moved, so that each is there whole or not at all.
+
+What is being written lies in a hidden folder under names that no pattern for tables matches. The folder is locked while its writer lives,
+so that the next write to the same target knows what a process that was killed has left behind, and removes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from urllib.request import url2pathname
 
 from r2b._data.compute import format_bytes
 from r2b._files.formats import format_of
 from r2b.errors import ParameterError
 
+if sys.platform != "win32":
+    import fcntl
+
+
+@dataclass(eq=False)
+class _Staged:
+    """A hidden folder for what becomes one target.
+
+    Attributes
+    ----------
+    folder, target : Path
+    lock : int
+        Open while the writer lives; the system closes it however the process ends. -1 where there are no locks.
+    single : bool
+        Whether the target is a file.
+    names : list of str
+        Of a folder, what its files are called at the end, by their numbers here.
+    """
+
+    folder: Path
+    target: Path
+    lock: int
+    single: bool
+    names: list[str] = field(default_factory=list)
+
+    def place(self, number: int = 0) -> Path:
+        """Give where a file is written."""
+        return self.folder / f"{number:08d}.part"
+
+    def discard(self) -> None:
+        """Remove what is left of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.lock >= 0:
+            os.close(self.lock)
+
 
 class AtomicWriter:
-    """Several files that appear together: nothing shows before :meth:`land`, and nothing is left behind where it is not reached.
+    """Several files that appear together: nothing shows before :meth:`commit`, and nothing is left behind where it is not reached.
 
     Parameters
     ----------
@@ -40,16 +85,15 @@ class AtomicWriter:
     def __init__(self, *, force: bool = False, keep: tuple[str, ...] = ()) -> None:
         self.force = force
         self.keep = keep
-        self._waiting: list[tuple[Path, Path]] = []
-        self._reserved: list[tuple[Path, Path]] = []
+        self._waiting: list[_Staged] = []
+        self._reserved: list[_Staged] = []
 
     def __enter__(self) -> AtomicWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for beside, _ in [*self._waiting, *self._reserved]:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(beside) if beside.is_dir() else beside.unlink()
+        for staged in [*self._waiting, *self._reserved]:
+            staged.discard()
 
     def check(self, path: str | Path, *, folder: bool = False) -> None:
         """Refuse a target before any work is done for it.
@@ -81,24 +125,25 @@ class AtomicWriter:
         if folder and target.exists():
             _refuse_precious(target)
 
-    def reserve(self, path: str | Path, *, folder: bool = False) -> Path:
-        """Give a hidden name beside a target, to write to; a folder is made. It is moved into place after everything else.
+    def reserve(self, path: str | Path) -> Path:
+        """Give a hidden name beside a target, to write to. It is moved into place after everything else.
 
         Raises
         ------
         ParameterError
-            As for :meth:`check`, or the folder cannot be made.
+            As for :meth:`check`, or nothing can be written there.
         """
-        self.check(path, folder=folder)
-        target = Path(os.path.realpath(path))
-        beside = _beside(target)
-        self._reserved.append((beside, target))
-        if folder:
-            try:
-                beside.mkdir()
-            except OSError as cause:
-                raise unwritable(path, cause) from cause
-        return beside
+        self.check(path)
+        self._reserved.append(_staged(path, single=True))
+        return self._reserved[-1].place()
+
+    def reserve_folder(self, path: str | Path, names: Sequence[str]) -> list[Path]:
+        """Give hidden names for the files of a folder, which may lie in folders of their own; errors as for :meth:`reserve`."""
+        self.check(path, folder=True)
+        staged = _staged(path, single=False)
+        self._reserved.append(staged)
+        staged.names += names
+        return [staged.place(number) for number in range(len(names))]
 
     def write(self, path: str | Path, content: bytes) -> None:
         """Write a file beside its target."""
@@ -108,15 +153,15 @@ class AtomicWriter:
         if is_device(target):
             target.write_bytes(content)
             return
-        beside = _beside(target)
-        self._waiting.append((beside, target))
+        staged = _staged(path, single=True)
+        self._waiting.append(staged)
         try:
-            with open(beside, "xb") as file:
+            with open(staged.place(), "xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             if target.exists():
-                shutil.copymode(target, beside)
+                shutil.copymode(target, staged.place())
         except OSError as cause:
             raise unwritable(path, cause) from cause
 
@@ -124,15 +169,15 @@ class AtomicWriter:
         """Move every file into place, in the order they were written, those with reserved names last."""
         self._waiting, self._reserved = [*self._waiting, *self._reserved], []
         while self._waiting:
-            beside, target = self._waiting[0]
-            self._move(beside, target)
-            del self._waiting[0]
-            _settle(target.parent)
+            staged = self._waiting[0]
+            if staged.single:
+                self._move(staged.place(), staged.target)
+            else:
+                self._move_folder(staged)
+            _settle(staged.target.parent)
+            self._waiting.pop(0).discard()
 
     def _move(self, beside: Path, target: Path) -> None:
-        if beside.is_dir():
-            self._move_folder(beside, target)
-            return
         if self.force:
             os.replace(beside, target)
             return
@@ -147,24 +192,103 @@ class AtomicWriter:
             return
         os.unlink(beside)
 
-    def _move_folder(self, beside: Path, target: Path) -> None:
+    def _move_folder(self, staged: _Staged) -> None:
+        """Give the files their names, and the folder its place, in one step for whoever reads below the folder that holds the target."""
+        target = staged.target
+        # A level up: a pattern such as out/**/*.csv finds hidden folders too, and would meet files that have their names already.
+        away = target.parent.parent / staged.folder.name
+        with contextlib.suppress(OSError):
+            os.rename(staged.folder, away)
+            staged.folder = away
+        for number, name in enumerate(staged.names):
+            place = staged.folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(staged.place(number), place)
+        for here, _, _ in os.walk(staged.folder):
+            _settle(Path(here))
         if not target.exists():
-            os.rename(beside, target)
+            os.rename(staged.folder, target)
             return
         self.check(target, folder=True)
-        # Two renames, since no system replaces a folder that has files in one.
-        aside = _beside(target)
+        if _exchanged(staged.folder, target):
+            return
+        aside = staged.folder.with_suffix(".old")
         os.rename(target, aside)
         try:
-            os.rename(beside, target)
+            os.rename(staged.folder, target)
         except BaseException:
             os.rename(aside, target)
             raise
-        shutil.rmtree(aside, ignore_errors=True)
+        staged.folder = aside
 
 
-def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
+def _exchanged(one: Path, other: Path) -> bool:
+    """Let two folders change names in one step; False where the system cannot."""
+    try:
+        return bool(ctypes.CDLL(None).renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+    except (AttributeError, OSError, TypeError):
+        return False
+
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+def _staged(path: str | Path, *, single: bool) -> _Staged:
+    """Make a hidden folder beside a target, after what writers of this target that are no more have left is gone."""
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        sweep(target)
+    while True:
+        folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
+        try:
+            folder.mkdir()
+        except OSError as cause:
+            raise unwritable(path, cause) from cause
+        lock = _locked(folder)
+        if lock is not None and folder.exists():  # else another took it for left behind between two steps
+            return _Staged(folder, target, lock, single)
+
+
+def _locked(path: Path) -> int | None:
+    """Lock a file or folder until the process ends; -1 where there are no locks, None where another has it."""
+    if sys.platform == "win32":
+        return -1
+    try:
+        number = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        return None
+    except OSError:  # a file system without locks
+        os.close(number)
+        return -1
+    return number
+
+
+def sweep(target: Path) -> None:
+    """Remove what writers that were killed have left of a target; those that live hold a lock.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "fair"
+    >>> target.with_name(".fair.0123456789abcdef.part").mkdir()
+    >>> sweep(target)
+    >>> list(target.parent.iterdir())
+    []
+    """
+    mine = re.compile(rf"\.{re.escape(target.name[:80])}\.[0-9a-f]{{16}}\.part")
+    for folder in dict.fromkeys([target.parent, target.parent.parent]):
+        left = [folder / name for name in os.listdir(folder) if mine.fullmatch(name)]
+        for each in left:
+            lock = _locked(each)
+            if lock is None or lock < 0:
+                continue
+            shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink(missing_ok=True)
+            os.close(lock)
 
 
 def refused_path(path: str | Path, problem: str, remedy: str, **facts: object) -> ParameterError:
@@ -242,3 +366,29 @@ def _settle(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def local_path(given: str | os.PathLike[str]) -> str:
+    """Give a path of this machine: ``~`` is the user's folder, and ``file:`` is left out.
+
+    Raises
+    ------
+    ParameterError
+        It is an address of another machine.
+
+    Examples
+    --------
+    >>> local_path("file:/data/people%202024.parquet"), local_path("people.parquet")
+    ('/data/people 2024.parquet', 'people.parquet')
+    """
+    path = os.fspath(given)
+    if path.startswith("file:"):
+        return url2pathname(path.removeprefix("file:").removeprefix("//localhost").removeprefix("//"))
+    if _ADDRESS.match(path):
+        problem = f"{path!r} is an address, and only files of this machine are read and written."
+        remedy = "Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...)."
+        raise ParameterError(problem, remedy=remedy, path=path)
+    return path if os.path.exists(path) else os.path.expanduser(path)

@@ -26,6 +26,7 @@ from r2b.cli import completing, options
 from r2b.cli.options import asked_of, columns_of, command_line, named, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text
 from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files.listing import Listing
 from r2b.engines.files.writing import kept_files, shape_of, write_into
 from r2b.engines.source import Relabel, new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
@@ -135,7 +136,7 @@ def debias_command(
                 leaving = None if found is None else (form, found)
                 write_reports(writer, reports, scan, arguments, asked, {"random_state": random_state}, leaving)
         if piped:
-            _copy(written, output)
+            _copy(Path(written.root), output)
         writer.commit()
     _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
@@ -168,7 +169,7 @@ def _copy(written: Path, output: str) -> None:
 def _record(
     source: FileSource,
     relabel: Relabel,
-    written: Path,
+    written: Listing,
     shape: Format,
     found: Realised | None,
     asked: dict[str, Any],
@@ -180,7 +181,7 @@ def _record(
     delimiter = None if dialect is None else dialect.delimiter
     reading = {"format": str(shape), "encoding": read["encoding"] if same else "utf-8", "delimiter": delimiter}
     gaps = (read["na"] if shape.kind in ("csv", "tsv") else ()) or EMPTY
-    _, made = open_table(os.fspath(written), {**reading, "na": gaps}, threads=source.threads, watch=source.watch)
+    _, made = open_table(written, {**reading, "na": gaps}, threads=source.threads, watch=source.watch)
     return Record(
         columns=relabel.decode.roles,
         na=gaps,

@@ -24,6 +24,7 @@ from r2b.cli import completing
 from r2b.cli.printing import spelled
 from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files.listing import Listing
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, ParameterError
 
@@ -201,7 +202,7 @@ def command_line() -> str:
 
 
 def open_table(
-    data: str,
+    data: str | Listing,
     reading: dict[str, Any],
     *,
     threads: int | None = None,

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError
-
-if TYPE_CHECKING:
-    pass
 
 Result = TypeVar("Result")
 PIECE_ROWS = 1 << 20
@@ -198,3 +195,16 @@ def in_batches(record: Any, size: int, first: int = 0, place: str = "", offset: 
             part = piece.slice(start, size)
             yield Batch(part, first + done, place, offset + done)
             done += part.num_rows
+
+
+def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
+    """Give a batch with some columns in these types, so that batches of all files are alike."""
+    if not kinds:
+        return batch
+    arrow = pyarrow()
+    columns = []
+    for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
+        plain = column.dictionary_decode() if name in kinds and hasattr(column, "dictionary") else column
+        columns.append(plain.cast(kinds[name]) if name in kinds else column)
+    fields = [field.with_type(column.type) for field, column in zip(batch.record.schema, columns, strict=True)]
+    return replace(batch, record=arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields, batch.record.schema.metadata)))

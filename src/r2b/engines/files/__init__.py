@@ -12,10 +12,11 @@ from typing import Any, BinaryIO
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.atomic import local_path
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
 from r2b._solve.oracle import Blocks
-from r2b.engines.batch import PIECE_ROWS, Batch, numbers_of
-from r2b.engines.files.listing import Listing, evened, key_values, list_files, local_path, piece_rows, refuse_other_columns, uneven_columns
+from r2b.engines.batch import PIECE_ROWS, Batch, evened, numbers_of
+from r2b.engines.files.listing import Listing, key_values, list_files, piece_rows, refuse_other_columns, uneven_columns
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined, list_length_of
@@ -81,7 +82,7 @@ class FileSource(Source):
     @classmethod
     def open(
         cls,
-        path: str | PathLike[str] | Sequence[str | PathLike[str]],
+        path: str | PathLike[str] | Sequence[str | PathLike[str]] | Listing,
         format: str | None = None,
         delimiter: str | None = None,
         *,
@@ -95,7 +96,7 @@ class FileSource(Source):
 
         Parameters
         ----------
-        path : path, pattern, folder or list of paths
+        path : path, pattern, folder, list of paths, or Listing
             "-" is standard input.
         format : str, optional
             Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
-from urllib.request import url2pathname
 
 from r2b._files.arrow import pyarrow
-from r2b._files.atomic import is_device, refused_path
+from r2b._files.atomic import is_device, local_path, refused_path
 from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
-from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch
+from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS
 from r2b.engines.spool import copied
 from r2b.engines.tally import plain_type, same_values
 from r2b.errors import InputError, ParameterError
@@ -27,9 +26,13 @@ if TYPE_CHECKING:
 
 STANDARD = "-"
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _REMEDY = "Say which files with a pattern, such as 'people/*.parquet'."
+_BY_LOG = {
+    "Delta Lake": "r2b.scan(deltalake.DeltaTable({root!r}).to_pyarrow_dataset()), polars.scan_delta({root!r}), or Spark",
+    "Iceberg": "r2b.scan(polars.scan_iceberg(table)) with a table of pyiceberg, DuckDB's iceberg_scan({root!r}), or Spark",
+    "Hudi": "Spark: spark.read.format('hudi').load({root!r})",
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Listing:
 
 
 def list_files(
-    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Listing,
     format: str | None = None,
     stream: BinaryIO | None = None,
     scratch: str | None = None,
@@ -90,7 +93,7 @@ def list_files(
 
     Parameters
     ----------
-    given : path, pattern or list of paths
+    given : path, pattern, list of paths, or a Listing, which is what it is
         A folder stands for all files below it, but for those whose names begin with a dot or an underscore; "-" is standard input.
     format : str, optional
         Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.
@@ -104,21 +107,28 @@ def list_files(
     ParameterError
         No file is there, or their names tell several formats or none.
     """
+    if isinstance(given, Listing):
+        return given
     if isinstance(given, (str, os.PathLike)) and (stream is not None or given == STANDARD):
         return _streamed(os.fspath(given), format, stream, scratch)
     if not isinstance(given, (str, os.PathLike)):
         paths = [local_path(each) for each in given]
         if not paths:
             raise ParameterError("The list of files is empty.", remedy="Name at least one file.")
-        return _several(_there(paths), _shared(paths), f"{len(paths):,} files", format)
+        refuse_lake(_there(paths), _shared(paths))
+        return _several(paths, _shared(paths), f"{len(paths):,} files", format)
     place = local_path(given)
     if os.path.isdir(place):
-        return replace(_several(_below(place), place, Path(place).name or place, format), whole=True)
+        refuse_lake([], place)
+        found = _below(place)
+        refuse_lake(found, place)
+        return replace(_several(found, place, Path(place).name or place, format), whole=True)
     if os.path.exists(place):
         if is_device(Path(place)):
             with _readable(place) as device:
                 return _streamed(place, format, device, scratch)
         _readable(place).close()
+        refuse_lake([place], place)
         return Listing(Path(place).name, place, (Part(place, Path(place).name),), _format([place], format), False)
     if not place:
         raise ParameterError("The name of the file is empty.", remedy="Pass a path, or - for standard input.", path=place)
@@ -128,8 +138,44 @@ def list_files(
     found = [each for each in dict.fromkeys(glob.glob(place, recursive=True)) if os.path.isfile(each)]
     if not found:
         raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
+    refuse_lake(found, place)
     # A pattern that goes down into all folders would meet what is written below it the next time.
     return replace(_several(found, _fixed(place), place, format), whole="**" in Path(place).parts)
+
+
+def refuse_lake(paths: Sequence[str], given: str) -> None:
+    """Refuse files that belong to a table with a log, and say how it is read.
+
+    Raises
+    ------
+    ParameterError
+        Names what was given, the kind of the table and its folder.
+    """
+    folders = {os.path.dirname(os.path.abspath(path)) for path in paths} | ({os.path.abspath(given)} if os.path.isdir(given) else set())
+    for folder in sorted({above for each in folders for above in (Path(each), *Path(each).parents)}):
+        kind = kind_of_lake(folder)
+        # A folder called metadata may stand anywhere; the files of Iceberg lie in another beside it.
+        own = (folder, folder / "data")
+        if kind is None or (kind == "Iceberg" and not any(Path(each) == own[0] or Path(each).is_relative_to(own[1]) for each in folders)):
+            continue
+        raise ParameterError(
+            f"{given} is part of a table of {kind} in {folder}, whose log says which files count; read as plain files it would have rows "
+            "that were removed.",
+            remedy=f"Read it by its log: {_BY_LOG[kind].format(root=str(folder))}.",
+            path=given,
+            kind=kind,
+            root=str(folder),
+        )
+
+
+def kind_of_lake(folder: Path) -> str | None:
+    """Tell the kind of a table by what lies in its folder; None for plain folders."""
+    if (folder / "_delta_log").is_dir():
+        return "Delta Lake"
+    if (folder / ".hoodie").is_dir():
+        return "Hudi"
+    log = folder / "metadata"
+    return "Iceberg" if log.is_dir() and any(log.glob("*.metadata.json")) else None
 
 
 def _readable(place: str) -> BinaryIO:
@@ -166,36 +212,13 @@ def _from_standard_input(n_bytes: int) -> bytes:
         raise ParameterError(f"Standard input cannot be read: {cause.strerror or cause}.", remedy="Pass the name of a file.") from cause
 
 
-def local_path(given: str | os.PathLike[str]) -> str:
-    """Give a path of this machine: ``~`` is the user's folder, and ``file:`` is left out.
-
-    Raises
-    ------
-    ParameterError
-        It is an address of another machine.
-
-    Examples
-    --------
-    >>> local_path("file:/data/people%202024.parquet"), local_path("people.parquet")
-    ('/data/people 2024.parquet', 'people.parquet')
-    """
-    path = os.fspath(given)
-    if path.startswith("file:"):
-        return url2pathname(path.removeprefix("file:").removeprefix("//localhost").removeprefix("//"))
-    if _ADDRESS.match(path):
-        problem = f"{path!r} is an address, and only files of this machine are read and written."
-        remedy = "Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...)."
-        raise ParameterError(problem, remedy=remedy, path=path)
-    return path if os.path.exists(path) else os.path.expanduser(path)
-
-
 def _there(paths: list[str]) -> list[str]:
     for path in paths:
         if not os.path.isfile(path):
             remedy = "A list names files; pass a folder alone, or a pattern." if os.path.isdir(path) else "Check the path."
             kind = "a folder" if os.path.isdir(path) else "not there"
             raise ParameterError(f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path)
-    twice = next((path for path in paths if paths.count(path) > 1), None)
+    twice = next((path for path, times in Counter(paths).items() if times > 1), None)
     if twice is not None:
         raise ParameterError(f"The file {twice!r} is named twice.", remedy="Name each file once.", path=twice)
     return paths
@@ -357,16 +380,3 @@ def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
             kind = plain_type(column.type)
             found[column.name] = arrow.large_string() if "string" in str(kind) else arrow.large_binary() if "binary" in str(kind) else kind
     return found
-
-
-def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
-    """Give a batch with some columns in these types, so that batches of all files are alike."""
-    if not kinds:
-        return batch
-    arrow = pyarrow()
-    columns = []
-    for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
-        plain = column.dictionary_decode() if name in kinds and hasattr(column, "dictionary") else column
-        columns.append(plain.cast(kinds[name]) if name in kinds else column)
-    fields = [field.with_type(column.type) for field, column in zip(batch.record.schema, columns, strict=True)]
-    return replace(batch, record=arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields, batch.record.schema.metadata)))

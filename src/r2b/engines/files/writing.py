@@ -6,6 +6,7 @@ import codecs
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,7 +18,7 @@ from r2b._files.text import lines_of
 from r2b.engines.batch import Batch
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
-from r2b.engines.files.listing import STANDARD
+from r2b.engines.files.listing import STANDARD, Listing, Part
 from r2b.engines.files.reading import ReadJob, Stored, TextStored
 from r2b.engines.source import Relabel, joined
 from r2b.errors import InputError, ParameterError
@@ -129,8 +130,8 @@ def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, format:
     _write(source, relabel, shape_of(source, STANDARD, format), [stream])
 
 
-def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, format: str | None = None) -> Path:
-    """Write a table beside its target, to be moved into place by the writer, and give where; arguments as for :func:`write_files`.
+def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, format: str | None = None) -> Listing:
+    """Write a table beside its target, to be moved into place by the writer, and list it; arguments as for :func:`write_files`.
 
     A device, such as /dev/stdout, is written at once.
     """
@@ -139,14 +140,18 @@ def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path:
     if is_device(Path(path)):
         with open(path, "wb") as device:
             _write(source, relabel, shape, [device])
-        return Path(path)
-    beside = writer.reserve(path, folder=many)
+        return Listing(path, path, (Part(path, Path(path).name),), shape, False)
+    parts = [file.part for file in source.files]
+    besides = writer.reserve_folder(path, [part.name for part in parts]) if many else [writer.reserve(path)]
     try:
         refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
-        _write(source, relabel, shape, [beside / file.part.name if many else beside for file in source.files])
+        _write(source, relabel, shape, besides)
     except OSError as cause:
         raise unwritable(path, cause) from cause
-    return beside
+    if not many:
+        return Listing(Path(path).name, str(besides[0]), (Part(str(besides[0]), Path(path).name),), shape, False)
+    written = tuple(replace(part, path=str(beside), held=None) for part, beside in zip(parts, besides, strict=True))
+    return Listing(Path(path).name, str(besides[0].parent), written, shape, True)
 
 
 def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
@@ -234,8 +239,6 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int
 
 def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, target: Path | BinaryIO) -> Out:
     file = source.files[number]
-    if isinstance(target, Path):
-        target.parent.mkdir(parents=True, exist_ok=True)
     if not shape.is_text:
         from r2b.engines.files.typed import ArrowOut, ParquetOut
 

@@ -1,0 +1,14 @@
+"""A folder write that is killed shows a reader none or all of its rows, and the next one clears up; the script does it often."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("duckdb")
+pytest.importorskip("polars")
+killed_writes = pytest.importorskip("killed_writes")
+
+
+def test_no_reader_sees_part_of_a_killed_write() -> None:
+    hit, _ = killed_writes.killed("csv", 6)
+    assert hit >= 2
