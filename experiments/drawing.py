@@ -17,7 +17,7 @@ WIDTH: Final = 900
 _LETTER: Final = 6.4  # the width of one, on average, at the size of labels
 _LINE: Final = 14.0  # the height of a name
 _SHADES: Final = ("#8fc1e3", "#3f8fc4", "#084a7d", "#04263f")
-_FLOOR: Final = 0.01  # of a logarithmic axis: what lies below stands at its edge
+_SHADE: Final = "#e8e8e2"
 
 
 def draw(picture: Picture) -> str:
@@ -43,24 +43,59 @@ def svg_of(figure: Any, title: str, facts: str) -> str:
     return "\n".join(line.rstrip() for line in lines.splitlines()) + "\n"
 
 
-def _figure(picture: Picture, height: float) -> Any:
+def _figure(picture: Picture, width: float, height: float) -> Any:
     """Begin a figure with its title and the words under it."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+    figure = Figure(figsize=(round(width) / 72, round(height) / 72), dpi=72)
     _text(figure, 16, 27, picture.title, fontsize=16, fontweight="bold")
     _text(figure, 16, 47, picture.under, color=QUIET)
     return figure
 
 
+def _part(figure: Any, x: float, y: float) -> tuple[float, float]:
+    """Give a place in pixels from the left and from the top as parts of a figure."""
+    width, height = figure.get_size_inches() * 72
+    return x / width, 1 - y / height
+
+
 def _text(figure: Any, x: float, y: float, words: str, **look: Any) -> Any:
-    height = figure.get_figheight() * 72
-    return figure.text(x / WIDTH, 1 - y / height, words, **{"fontsize": 11, **look})
+    return figure.text(*_part(figure, x, y), words, **{"fontsize": 11, **look})
 
 
 def _axes(figure: Any, left: float, top: float, wide: float, tall: float) -> Any:
-    height = figure.get_figheight() * 72
-    return figure.add_axes((left / WIDTH, 1 - (top + tall) / height, wide / WIDTH, tall / height))
+    (x, y), (right, above) = _part(figure, left, top + tall), _part(figure, left + wide, top)
+    return figure.add_axes((x, y, right - x, above - y))
+
+
+Keys = list[tuple[str, dict[str, Any]]]
+
+
+def _key_rows(keys: Keys) -> list[list[tuple[float, str, dict[str, Any]]]]:
+    """Set keys of a legend from the left, in as many rows as they take."""
+    rows: list[list[tuple[float, str, dict[str, Any]]]] = [[]]
+    x = 16.0
+    for name, look in keys:
+        wide = 42 + len(name) * 6.0
+        if x + wide > WIDTH and rows[-1]:
+            rows.append([])
+            x = 16.0
+        rows[-1].append((x, name, look))
+        x += wide
+    return rows
+
+
+def _legend(figure: Any, keys: Keys) -> None:
+    """Write what shapes mean, once for all panels."""
+    from matplotlib.lines import Line2D
+
+    for n, row in enumerate(_key_rows(keys)):
+        y = 69.0 + 20 * n
+        for x, name, look in row:
+            ends = [(x, y), (x + 18, y)] if "linestyle" in look else [(x + 9, y)]
+            places = zip(*(_part(figure, *end) for end in ends), strict=True)
+            figure.add_artist(Line2D(*map(list, places), **{"linestyle": "none", **look}))
+            _text(figure, x + 24, y + 4, name, color=QUIET)
 
 
 # Dots beside names.
@@ -73,15 +108,19 @@ def _dots(picture: Picture) -> Any:
     columns = max(map(len, picture.rows))
     wide = (WIDTH - left - 18 - gap * (columns - 1)) / columns
     tall = len(names) * (_LINE + 2.5 * (len(kinds) - 1))
-    top, step = 92.0, tall + 76
-    figure = _figure(picture, top + step * len(picture.rows) - 12)
+    keys: Keys = [(name, _look(k, picture.ranked)) for k, name in enumerate(kinds)] if len(kinds) > 1 else []
+    if any(panel.level is not None for panel in picture.panels):
+        keys.append((picture.level, {"linestyle": (0, (1, 2)), "color": INK, "linewidth": 1.2}))
+    if _below(picture):
+        keys.append((f"below {min(_below(picture)):g}", {"marker": 8, "color": COLOURS[0]}))
+    top, step = 72.0 + 20 * len(_key_rows(keys)), tall + 76
+    figure = _figure(picture, WIDTH, top + step * len(picture.rows) - 12)
+    _legend(figure, keys)
     for i, row in enumerate(picture.rows):
         for j, panel in enumerate(row):
             ax = _axes(figure, left + j * (wide + gap), top + i * step + 16, wide, tall)
             _dot_panel(ax, panel, names, kinds, picture.ranked)
             ax.set_yticks(range(len(names)), names if j == 0 else [""] * len(names))
-    shown = [(name, _look(k, picture.ranked)) for k, name in enumerate(kinds)] if len(kinds) > 1 else []
-    _legend(figure, 69, shown, chance=any(panel.chance is not None for panel in picture.panels), below=_below(picture))
     return figure
 
 
@@ -96,11 +135,11 @@ def _look(kind: int, ranked: bool) -> dict[str, Any]:
 
 def _dot_panel(ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str], ranked: bool) -> None:
     dress(ax, "x")
-    low, high = _range([panel])
+    low, high = _range([panel], [] if panel.level is None else [panel.level])
     for place in range(0, len(names), 2):
         ax.axhspan(place - 0.5, place + 0.5, color="#f5f5f1", zorder=0)
-    if panel.chance is not None:
-        ax.axvline(max(panel.chance, low), color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
+    if panel.level is not None:
+        ax.axvline(max(panel.level, low), color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
     for series in panel.series:
         kind = kinds.index(series.name)
         shift = 0.0 if len(kinds) == 1 else 0.56 * (kind / (len(kinds) - 1) - 0.5)
@@ -118,73 +157,87 @@ def _dot_panel(ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str]
     ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=5)
 
 
-def _below(picture: Picture) -> bool:
-    """Say whether a value lies below the axis."""
+def _below(picture: Picture) -> set[float]:
+    """Give the floors of axes that a value lies below."""
     panels = [panel for panel in picture.panels if panel.value.scale == "log"]
-    return any(value < _FLOOR for panel in panels for series in panel.series for _, value, _ in series.points)
-
-
-def _legend(figure: Any, y: float, shown: Sequence[tuple[str, dict[str, Any]]], *, chance: bool, below: bool) -> None:
-    """Write what shapes mean, once for all panels."""
-    from matplotlib.lines import Line2D
-
-    keys = [*shown]
-    if chance:
-        keys.append(("by chance alone", {"linestyle": (0, (1, 2)), "color": INK, "linewidth": 1.2}))
-    if below:
-        keys.append((f"below {_FLOOR:g}", {"marker": 8, "color": COLOURS[0]}))
-    x, height = 16.0, figure.get_figheight() * 72
-    for name, look in keys:
-        places = ([x / WIDTH, (x + 18) / WIDTH], [1 - y / height] * 2) if "linestyle" in look else ([(x + 9) / WIDTH], [1 - y / height])
-        figure.add_artist(Line2D(*places, **{"linestyle": "none", **look}))
-        _text(figure, x + 24, y + 4, name, color=QUIET)
-        x += 44 + len(name) * _LETTER
+    return {panel.value.floor for panel in panels for series in panel.series for _, value, _ in series.points if value < panel.value.floor}
 
 
 # Lines with names at their ends.
 
 
 def _lines(picture: Picture) -> Any:
-    names = list(dict.fromkeys(series.name for panel in picture.panels for series in panel.series))
-    columns, left, gap = max(map(len, picture.rows)), 62.0, 46.0
-    label = max(map(len, names)) * _LETTER + 22
-    room = min((WIDTH - left - (gap - 14) * (columns - 1)) / columns, 420.0)
-    wide, tall, top = room - label, max(160.0, len(names) * _LINE), 78.0
-    step = tall + 52
-    figure = _figure(picture, top + step * len(picture.rows) + 14)
+    assert picture.along is not None
+    series = {series.name: series for panel in picture.panels for series in panel.series}
+    drawn = dict.fromkeys(series.name for panel in picture.panels for series in panel.series if series.points)
+    names, columns, left, gap = list(series), max(map(len, picture.rows)), 66.0, 32.0
+    label = 6.0 if picture.legend else max(map(len, drawn)) * _LETTER + 22
+    room = min((WIDTH - left - gap * (columns - 1)) / columns, 620.0)
+    keys: Keys = [(name, _line_look(names, series[name])) for name in drawn] if picture.legend else []
+    if picture.legend and any(panel.level is not None for panel in picture.panels):
+        keys.append((picture.level, {"linestyle": "-", "linewidth": 10, "color": _SHADE}))
+    tall, top = (
+        max({1: 240.0, 2: 200.0}.get(columns, 150.0), 0.0 if picture.legend else len(names) * _LINE),
+        74.0 + 20 * bool(keys) * len(_key_rows(keys)),
+    )
+    two = 14.0 * any("\n" in panel.title for panel in picture.panels)
+    top, step = top + two, tall + 52 + two
+    figure = _figure(picture, max(left + columns * (room + gap) - gap, 620.0), top + step * len(picture.rows) + 18)
+    _legend(figure, keys)
     for i, row in enumerate(picture.rows):
-        low, high = _range(row)
+        limits = _range(row)
         for j, panel in enumerate(row):
-            ax = _axes(figure, left + j * (room + gap - 14), top + i * step + 8, wide, tall)
-            _line_panel(ax, panel, picture, names, (low, high))
+            ax = _axes(figure, left + j * (room + gap), top + i * step + 8, room - label, tall)
+            _line_panel(ax, panel, picture, names, limits)
             if j == 0:
                 ax.set_ylabel(panel.value.title, fontsize=10)
-            if i == len(picture.rows) - 1 and picture.along:
+            if i == len(picture.rows) - 1 or j >= len(picture.rows[i + 1]):
                 ax.set_xlabel(picture.along.title, fontsize=10, labelpad=3)
     return figure
 
 
+def _line_look(names: Sequence[str], series: Series) -> dict[str, Any]:
+    kind = names.index(series.name)
+    colour = COLOURS[kind % len(COLOURS)]
+    look = {"color": colour, "marker": MARKERS[kind % len(MARKERS)], "markersize": 5.5, "linewidth": 1.6}
+    if series.plain:
+        return {"color": COLOURS[0], "linestyle": "-", "linewidth": 1.4}
+    return {**look, "markerfacecolor": "white" if series.hollow else colour, "markeredgewidth": 1.4}
+
+
 def _line_panel(ax: Any, panel: Panel, picture: Picture, names: Sequence[str], limits: tuple[float, float]) -> None:
+    assert picture.along is not None
     dress(ax)
     ends = []
     for series in panel.series:
         if not series.points:
             continue
-        kind = names.index(series.name)
+        look = _line_look(names, series)
         x, y, half = zip(*series.points, strict=True)
-        colour = COLOURS[kind % len(COLOURS)]
-        ax.plot(x, y, color=colour, marker=MARKERS[kind % len(MARKERS)], markersize=5, linewidth=1.6, clip_on=False, zorder=3)
-        bars = [0.0 if each is None else each for each in half]
-        lower = [min(bar, value - limits[0]) for bar, value in zip(bars, y, strict=True)]
-        ax.errorbar(x, y, yerr=(lower, bars), fmt="none", ecolor=colour, elinewidth=1.4, capsize=2.5, zorder=2)
-        ends.append((series.name, float(x[-1]), float(y[-1]), colour))
-    assert picture.along is not None
-    places = [place for series in panel.series for place, *_ in series.points]
+        ax.plot(x, y, **look, markevery=max(1, len(x) // 10), clip_on=False, zorder=2 if series.plain else 3)
+        if any(half):
+            bars = [each or 0.0 for each in half]
+            lower = [min(bar, value - limits[0]) for bar, value in zip(bars, y, strict=True)]
+            ax.errorbar(x, y, yerr=(lower, bars), fmt="none", ecolor=look["color"], elinewidth=1.4, capsize=2.5, zorder=2)
+        ends.append((series.name, float(x[-1]), float(y[-1]), look["color"]))
+    places = [place for each in picture.panels for series in each.series for place, *_ in series.points]
     _scale(ax.yaxis, panel.value, *limits)
-    _scale(ax.xaxis, picture.along, min(places, default=0.0), max(places, default=1.0))
-    ax.margins(x=0.05)
+    _scale(ax.xaxis, picture.along, *_edges(picture.along, min(places), max(places)))
+    if panel.level is not None:
+        ax.axvspan(ax.get_xlim()[0], panel.level, color=_SHADE, zorder=0)
     ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=5)
-    _name_ends(ax, ends)
+    if not picture.legend:
+        _name_ends(ax, ends)
+
+
+def _edges(axis: Axis, low: float, high: float) -> tuple[float, float]:
+    """Leave some room beside the first and the last point."""
+    if axis.scale == "log":
+        room = (high / low) ** 0.04
+        return low / room, high * room
+    if axis.scale == "symlog":
+        return low - 0.15, 1.2 * high
+    return low - 0.04 * (high - low), high + 0.04 * (high - low)
 
 
 def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
@@ -193,7 +246,15 @@ def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
     found = sorted((inverse.transform(ax.transData.transform((x, y)))[1], name, x, y, colour) for name, x, y, colour in ends)
     places = spread([each[0] for each in found], (_LINE - 1) / box.height, 0.0, 1.0)
     for place, (_, name, x, y, colour) in zip(places, found, strict=True):
-        tie = {"arrowstyle": "-", "color": colour, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 4, "relpos": (0, 0.5)}
+        tie = {
+            "arrowstyle": "-",
+            "color": colour,
+            "linewidth": 1.0,
+            "linestyle": (0, (1, 1.5)),
+            "shrinkA": 0,
+            "shrinkB": 4,
+            "relpos": (0, 0.5),
+        }
         at = 1 + 16 / box.width, place
         ax.annotate(name, (x, y), at, xycoords="data", textcoords="axes fraction", va="center", fontsize=10, color=INK, arrowprops=tie)
 
@@ -222,17 +283,17 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> list
 # Scales.
 
 
-def _range(panels: Sequence[Panel]) -> tuple[float, float]:
-    """Give the limits of values, intervals included, that panels share."""
+def _range(panels: Sequence[Panel], levels: Sequence[float] = ()) -> tuple[float, float]:
+    """Give the limits of values and levels, intervals included, that panels share."""
     axis = panels[0].value
     series: list[Series] = [each for panel in panels for each in panel.series]
     lows, highs = zip(*((value - (half or 0), value + (half or 0)) for each in series for _, value, half in each.points), strict=True)
-    values = [value for each in series for _, value, _ in each.points] + [panel.chance for panel in panels if panel.chance is not None]
+    values = [value for each in series for _, value, _ in each.points] + list(levels)
     low, high = min(*lows, *values), max(*highs, *values)
     if axis.scale == "log":
         # An interval may reach 0; it then ends at the axis.
-        least = max(min(values), _FLOOR)
-        return max(low / 1.15 if low > 0 else least / 3, least / 5, _FLOOR), high * 1.15
+        least = max(min(values), axis.floor)
+        return max(low / 1.15 if low > 0 else least / 3, least / 5, axis.floor), high * 1.15
     room = 0.06 * (high - low or 1.0)
     return (0.0 if axis.zero else low - room), high + room
 
@@ -249,8 +310,7 @@ def _scale(axis: Any, wanted: Axis, low: float, high: float) -> None:
         axis.set_major_locator(FixedLocator(list(wanted.ticks)) if wanted.ticks else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     else:
         scaled(wanted.scale, **({"linthresh": 1} if wanted.scale == "symlog" else {}))
-        if wanted.scale == "log":
-            limits(low, high)
+        limits(low, high)
         axis.set_major_locator(FixedLocator(list(wanted.ticks) or log_ticks(low, high)))
         axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from experiments.experiment import Row
@@ -32,20 +34,35 @@ class Axis:
         Where they are not chosen to fit.
     zero : bool
         Whether a linear axis begins at 0.
+    floor : float
+        Where a logarithmic axis begins at the lowest; what lies below stands at its edge.
     """
 
     title: str
     scale: Literal["linear", "log", "symlog"] = "linear"
     ticks: tuple[float, ...] = ()
     zero: bool = False
+    floor: float = 0.01
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one method, or of one kind."""
+    """Points of one method, or of one kind.
+
+    Attributes
+    ----------
+    name : str
+    points : tuple of Point
+    hollow : bool
+        Whether markers have no colour inside.
+    plain : bool
+        Whether it is a path through the points of the first series, without markers.
+    """
 
     name: str
     points: tuple[Point, ...]
+    hollow: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,14 +75,14 @@ class Panel:
     series : tuple of Series
     value : Axis
         What is measured: upwards for lines, to the right for dots.
-    chance : float or None
-        A level below which nothing can be told from 0.
+    level : float or None
+        A level to compare with, such as that of chance: a dotted line, or a shade on the axis along which points stand.
     """
 
     title: str
     series: tuple[Series, ...]
     value: Axis
-    chance: float | None = None
+    level: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,10 @@ class Picture:
         What lines run along; None for dots, which stand beside names.
     ranked : bool
         Whether the series are steps of one size, drawn from light to dark.
+    legend : bool
+        Whether the series of lines are named once, above all panels, instead of at their ends.
+    level : str
+        What the levels of panels are.
     """
 
     title: str
@@ -89,6 +110,8 @@ class Picture:
     rows: tuple[tuple[Panel, ...], ...]
     along: Axis | None = None
     ranked: bool = False
+    legend: bool = False
+    level: str = "by chance alone"
 
     @property
     def panels(self) -> list[Panel]:
@@ -100,7 +123,10 @@ class Picture:
         """All numbers that are drawn, for those who cannot see the picture and for tests."""
         lines = [self.title, self.under]
         for panel in self.panels:
-            lines.append(f"{panel.title}, {panel.value.title}" + ("" if panel.chance is None else f"; by chance {panel.chance:.3g}"))
+            lines.append(
+                f"{' '.join(panel.title.split())}, {panel.value.title}"
+                + ("" if panel.level is None else f"; {self.level} {panel.level:.3g}")
+            )
             lines += [f"{series.name}: {'; '.join(map(_said, series.points))}" for series in panel.series if series.points]
         return "\n".join(lines)
 
@@ -117,9 +143,30 @@ class Picture:
         return draw(self)
 
 
+def update(wanted: Mapping[Path, str | Picture], *, check: bool = False) -> list[Path]:
+    """Write pages and pictures that are not yet what they should be, and name them.
+
+    Parameters
+    ----------
+    wanted : mapping of Path to str or Picture
+        What belongs into each file. A picture is there if a file has its numbers: versions of matplotlib write the same one differently.
+    check : bool
+        Write nothing.
+    """
+    stale = []
+    for path, content in wanted.items():
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        fresh = content == there if isinstance(content, str) else f"<desc>{escape(content.facts)}</desc>" in there
+        stale += [] if fresh else [path]
+        if not fresh and not check:
+            path.write_text(content if isinstance(content, str) else content.svg(), encoding="utf-8")
+    return stale
+
+
 def _said(point: Point) -> str:
     place, value, half = point
-    return f"{place if isinstance(place, str) else format(place, ',g')} {value:.3g}" + ("" if half is None else f" ± {half:.2g}")
+    where = place if isinstance(place, str) else f"{place:,.0f}" if place >= 1000 else f"{place:.4g}"
+    return f"{where} {value:.3g}" + ("" if half is None else f" ± {half:.2g}")
 
 
 def points(cells: Iterable[tuple[Any, Cell | Value | None]]) -> tuple[Point, ...]:

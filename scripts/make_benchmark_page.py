@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from benchmark_figures import NOTHING, OURS, Report, Row, duration, figures, figures_of, seconds_of  # noqa: E402 - after the path
+
+from experiments.figures import Picture, update  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "peers.json"
 DEVICE = RESULTS.with_name("device.json")  # made by benchmarks/device.py on a machine with a GPU
@@ -228,8 +230,8 @@ def page_of(report: Report) -> str:
     if report["quick"]:
         lines += ["These are figures of a quick run: few tables, small limits.", ""]
     lines += short_lines(report)
-    for name, (words, drawn) in figures(report).items():
-        lines += [f"![{words}](images/{name})", ""] if drawn else []
+    for name, drawn in figures(report).items():
+        lines += [f"![{drawn.title}](images/{name})", ""]
     gap = max(abs(case["gap"]) for case in report["cases"])
     lines += [
         *equal_lines(report),
@@ -251,23 +253,19 @@ def results() -> Report:
     return report | ({"device": json.loads(DEVICE.read_text(encoding="utf-8"))} if DEVICE.exists() else {})
 
 
-def wanted(report: Report) -> dict[Path, str]:
+def wanted(report: Report) -> dict[Path, str | Picture]:
     """Give every file and what belongs into it."""
-    return {PAGE: page_of(report), **{IMAGES / name: drawn for name, (_, drawn) in figures(report).items() if drawn}}
+    return {PAGE: page_of(report), **{IMAGES / name: drawn for name, drawn in figures(report).items()}}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write docs/benchmark.md and its figures.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
     check = parser.parse_args(arguments).check
-    files = wanted(results())
-    stale = [path for path, words in files.items() if not path.exists() or path.read_text(encoding="utf-8") != words]
+    stale = update(wanted(results()), check=check)
     for path in stale:
-        if check:
-            print(f"{path.name} is not what scripts/make_benchmark_page.py writes; run it again.", file=sys.stderr)
-        else:
-            path.write_text(files[path], encoding="utf-8")
-            print(f"{path.relative_to(ROOT)} written")
+        said = f"{path.name} is not what scripts/make_benchmark_page.py writes; run it again." if check else f"{path.name} written"
+        print(said, file=sys.stderr if check else sys.stdout)
     return 1 if check and stale else 0
 
 

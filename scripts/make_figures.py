@@ -12,11 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-import r2b
-from r2b.methods import R2B
-from r2b.metrics import demographic_parity, group_means
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+import r2b  # noqa: E402 - after the path
+from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402
+from r2b.methods import R2B  # noqa: E402
+from r2b.metrics import demographic_parity, group_means  # noqa: E402
+
+IMAGES = ROOT / "docs" / "images"
 EPSILON = 0.01
 
 # A card of its own colour, so that the picture is legible whatever the page around it looks like.
@@ -31,13 +35,12 @@ STYLE = """
   .f { fill: #eb6834 } .m { fill: #2a78d6 }
   .dot { fill-opacity: .85; stroke: #fcfcfb; stroke-width: 1 }
   .keeps { fill: #2a78d6 } .loses { fill: #e34948 } .old { fill: #b5b4ac }
-  .curve { fill: none; stroke: #2a78d6; stroke-width: 2; stroke-linejoin: round }
   @media (prefers-color-scheme: dark) {
     .card { fill: #1a1a19; stroke: #383835 }
     text { fill: #c3c2b7 } .title, .strong { fill: #ffffff }
     .grid { stroke: #2c2c2a } .axis { stroke: #4a4a46 } .span { stroke: #4a4a46 }
     .f { fill: #f0794a } .m { fill: #3987e5 } .dot { stroke: #1a1a19 }
-    .keeps { fill: #3987e5 } .loses { fill: #e66767 } .old { fill: #6f6e68 } .curve { stroke: #3987e5 }
+    .keeps { fill: #3987e5 } .loses { fill: #e66767 } .old { fill: #6f6e68 }
   }
 """
 
@@ -148,32 +151,20 @@ def paper_synthetic(n_classes: int = 16, rows_per_class: int = 1000) -> tuple[np
     return y, np.where(rng.random(len(y)) < 0.5, (y == 0).astype(int), rng.integers(0, 5, len(y)))
 
 
-def parity_by_round() -> str:
+def parity_by_round() -> Picture:
     """Parity of the training labels against ADMM rounds, for the paper's five epsilons: its figure 3, on labels drawn as it says."""
     y, groups = paper_synthetic()
     before = demographic_parity(y, sensitive_features=groups)
-    width, left, top, wide, tall = 760, 70, 84, 560, 230
-    highest = 0.16
-    body = [
-        text(20, 32, "R2B by ADMM: parity of the training labels, round by round", "title"),
-        text(
-            20,
-            54,
-            f"Synthetic labels of the paper, 16 classes, 5 groups; parity before is {percent(before)}. Exact binary steps, tau = 0.5.",
-        ),
-    ]
-    for mark in (0.0, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15):
-        y0 = top + tall * (1 - mark / highest)
-        body += [line(left, y0, left + wide, y0, "grid"), text(left - 8, y0 + 4, f"{mark:g}", "small", "end")]
-    for mark in (1, 25, 50, 75, 100):
-        body.append(text(left + wide * (mark - 1) / 99, top + tall + 20, str(mark), "small", "middle"))
-    body.append(text(left + wide / 2, top + tall + 40, "round", "small", "middle"))
+    series = []
     for epsilon in (0.0, 0.025, 0.05, 0.075, 0.1):
-        parity = [step.parity for step in R2B(epsilon).fit(y, sensitive_features=groups).history_]
-        points = " ".join(f"{left + wide * t / 99:.1f},{top + tall * (1 - min(p, highest) / highest):.1f}" for t, p in enumerate(parity))
-        body.append(f'<polyline class="curve" points="{points}"/>')
-        body.append(text(left + wide + 10, top + tall * (1 - parity[-1] / highest) + 4, f"epsilon {epsilon:g}", "small"))
-    return picture(width, top + tall + 56, "Parity of the training labels by ADMM round ends at epsilon for five epsilons", body)
+        history = R2B(epsilon).fit(y, sensitive_features=groups).history_
+        points = tuple((float(t), 100 * step.parity, None) for t, step in enumerate(history, start=1))
+        series.append(Series(f"epsilon {100 * epsilon:g} %", points))
+    words = f"Synthetic labels of the paper, 16 classes, 5 groups; parity before is {percent(before)}. Exact steps, tau = 0.5."
+    panel = Panel("", tuple(series), Axis("parity of the labels (%)", zero=True))
+    return Picture(
+        "Parity of the training labels, round by round", words, ((panel,),), Axis("ADMM round", ticks=(1.0, 25.0, 50.0, 75.0, 100.0))
+    )
 
 
 FIGURES = {"group-means.svg": means_before_and_after, "ways-out.svg": ways_out, "rounds.svg": parity_by_round}
@@ -183,18 +174,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Draw the pictures of the documentation from real runs.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
     check = parser.parse_args(arguments).check
-    stale = []
-    for name, draw in FIGURES.items():
-        path, drawn = IMAGES / name, draw()
-        if check:
-            stale += [name] if not path.exists() or path.read_text(encoding="utf-8") != drawn else []
-            continue
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        path.write_text(drawn, encoding="utf-8")
-        print(f"{path.relative_to(IMAGES.parents[1])}: {len(drawn) / 1000:.1f} kB")
-    for name in stale:
-        print(f"{name} is not what scripts/make_figures.py draws; run it again.", file=sys.stderr)
-    return 1 if stale else 0
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    stale = update({IMAGES / name: draw() for name, draw in FIGURES.items()}, check=check)
+    for path in stale:
+        said = f"{path.name} is not what scripts/make_figures.py draws; run it again." if check else f"{path.name} written"
+        print(said, file=sys.stderr if check else sys.stdout)
+    return 1 if check and stale else 0
 
 
 if __name__ == "__main__":

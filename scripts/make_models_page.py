@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from models_figure import Report, Row, figure  # noqa: E402 - after the path
 
 from benchmarks.models_judge import Verdict, extremes, mean, verdicts  # noqa: E402
+from experiments.figures import update  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "models.json"
 PAGE = ROOT / "docs" / "models.md"
@@ -173,14 +174,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write docs/models.md and its figure.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
     check, report = parser.parse_args(arguments).check, results()
-    wanted = {PAGE: page_of(report), PICTURE: figure(report)}
-    stale = [path for path, words in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != words]
+    stale = update({PAGE: page_of(report), PICTURE: figure(report)}, check=check)
     for path in stale:
-        if check:
-            print(f"{path.name} is not what scripts/make_models_page.py writes; run it again.", file=sys.stderr)
-        else:
-            path.write_text(wanted[path], encoding="utf-8")
-            print(f"{path.relative_to(ROOT)} written")
+        said = f"{path.name} is not what scripts/make_models_page.py writes; run it again." if check else f"{path.name} written"
+        print(said, file=sys.stderr if check else sys.stdout)
     return 1 if check and stale else 0
 
 

@@ -8,75 +8,41 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT)]
 
-from make_figures import line, picture, text  # noqa: E402 - after the path
+from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402 - after the path
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
 DEVICE = ROOT / "benchmarks" / "results" / "device.json"
 PAGE, GPU = ROOT / "docs" / "planning.md", ROOT / "docs" / "gpu.md"
 IMAGES = ROOT / "docs" / "images"
-COLOURS = {"audit": "#eb6834", "debias": "#2a78d6", "DuckDB's count": "#6f6e68", "count and solve": "#2a78d6"}
 Points = dict[str, list[tuple[float, float]]]
 
 
-def logarithmic(title: str, under: str, points: Points, x_name: str) -> str:
-    """Draw seconds against something, both on logarithmic scales."""
-    width, height, left, top, panel_w, panel_h = 620, 400, 84, 78, 500, 250
-    xs, ys = ([pair[axis] for pairs in points.values() for pair in pairs] for axis in (0, 1))
-    lows, highs = zip(*((math.floor(math.log10(min(each))), math.ceil(math.log10(max(each)))) for each in (xs, ys)), strict=True)
-    if lows[0] == highs[0]:
-        highs = (highs[0] + 1, highs[1])
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        across = (math.log10(x) - lows[0]) / (highs[0] - lows[0])
-        up = (math.log10(y) - lows[1]) / max(highs[1] - lows[1], 1)
-        return left + panel_w * across, top + panel_h * (1 - up)
-
-    body = [text(20, 32, title, "title"), text(20, 54, under)]
-    for power in range(lows[0], highs[0] + 1):
-        x, _ = at(10.0**power, 10.0 ** lows[1])
-        body += [line(x, top, x, top + panel_h, "grid"), text(x, top + panel_h + 18, _power(power), "small", "middle")]
-    for power in range(lows[1], highs[1] + 1):
-        _, y = at(10.0 ** lows[0], 10.0**power)
-        body += [line(left, y, left + panel_w, y, "grid"), text(left - 8, y + 4, f"{10.0**power:g} s", "small", "end")]
-    body.append(text(left + panel_w / 2, top + panel_h + 38, x_name, "small", "middle"))
-    for place, (name, pairs) in enumerate(points.items()):
-        colour = COLOURS[name]
-        spots = [at(*pair) for pair in pairs]
-        where = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-        body.append(f'<polyline fill="none" stroke-width="2" stroke="{colour}" points="{where}"/>')
-        body += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in spots]
-        body += [f'<circle cx="{26 + 150 * place}" cy="{height - 18}" r="5" fill="{colour}"/>', text(38 + 150 * place, height - 14, name)]
-    return picture(width, height, title, body)
+def seconds(title: str, under: str, points: Points, x_name: str, axis: Axis) -> Picture:
+    """Show seconds against something that grows on a logarithmic scale."""
+    series = tuple(Series(name, tuple((x, y, None) for x, y in pairs)) for name, pairs in points.items())
+    return Picture(title, under, ((Panel("", series, axis),),), Axis(f"{x_name} (logarithmic)", "log"))
 
 
-def _power(power: int) -> str:
-    if power < 6:
-        return f"{10**power:,}"
-    return f"{10 ** (power - 6):,} million" if power < 9 else f"{10 ** (power - 9):,} billion"
-
-
-def figures(found: dict[str, Any]) -> dict[str, str]:
-    """Draw cost against rows, and against classes and groups."""
+def figures(found: dict[str, Any]) -> dict[str, Picture]:
+    """Show cost against rows, and against classes and groups."""
     names = {"count": "DuckDB's count", "audit": "audit", "debias": "debias"}
     rows: Points = {name: [(each["rows"], each[key]) for each in found["by_rows"]] for key, name in names.items()}
-    drawn = {
-        "scale-rows.svg": logarithmic("Seconds against rows", "One Parquet file, 16 classes, 5 groups; debias writes it.", rows, "rows")
-    }
+    under = "One Parquet file, 16 classes, 5 groups; debias writes it."
+    drawn = {"scale-rows.svg": seconds("Seconds against rows", under, rows, "rows", Axis("seconds (logarithmic)", "log", floor=1e-6))}
     n = found["by_size"][0]["rows"]
     for kind, other in (("classes", ("groups", 5)), ("groups", ("classes", 16))):
         mine = [each for each in found["by_size"] if each[other[0]] == other[1]]
         pairs = sorted((each[kind], each["count_and_solve"]) for each in mine)
         under = f"{n:,} rows in Parquet, {other[1]} {other[0]}: count, solve and certificate."
-        drawn[f"scale-{kind}.svg"] = logarithmic(f"Seconds against {kind}", under, {"count and solve": pairs}, kind)
+        drawn[f"scale-{kind}.svg"] = seconds(f"Seconds against {kind}", under, {"count and solve": pairs}, kind, Axis("seconds", zero=True))
     return drawn
 
 
@@ -184,14 +150,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
     check = parser.parse_args(arguments).check
     found = json.loads(RESULTS.read_text())
-    made = {IMAGES / name: drawn for name, drawn in figures(found).items()} | {PAGE: page(PAGE.read_text(), tables(found))}
-    made[GPU] = page(GPU.read_text(), on_device(json.loads(DEVICE.read_text())))
-    stale = [path for path, content in made.items() if not path.exists() or path.read_text() != content]
-    for path in stale:
-        if check:
-            print(f"{path.relative_to(ROOT)} is not what the results give", file=sys.stderr)
-        else:
-            path.write_text(made[path])
+    made: dict[Path, str | Picture] = {IMAGES / name: drawn for name, drawn in figures(found).items()}
+    made |= {PAGE: page(PAGE.read_text(), tables(found)), GPU: page(GPU.read_text(), on_device(json.loads(DEVICE.read_text())))}
+    stale = update(made, check=check)
+    for path in stale if check else []:
+        print(f"{path.relative_to(ROOT)} is not what the results give", file=sys.stderr)
     return 1 if check and stale else 0
 
 

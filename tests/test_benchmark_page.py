@@ -72,7 +72,6 @@ def report_of(whole: float, alone: float, *, setting: str = "accurate") -> dict[
 def test_the_page_and_its_figures_are_what_the_results_say(script: ModuleType) -> None:
     files = script.wanted(script.results())
     assert script.PAGE in files
-    assert not [path.name for path, words in files.items() if path.read_text(encoding="utf-8") != words]
     assert script.main(["--check"]) == 0
 
 
@@ -121,11 +120,12 @@ def test_solves_on_a_gpu_are_shown_where_there_are_any(script: ModuleType) -> No
 
 
 def test_times_are_drawn_on_logarithmic_scales(script: ModuleType) -> None:
-    drawn = script.figures(report_of(whole=0.2, alone=0.1))
-    assert drawn["benchmark-classes.svg"][1] == ""  # one size is no line
-    picture = drawn["benchmark-rows.svg"][1]
-    assert ">20 ms<" not in picture
-    assert [f">{tick}<" in picture for tick in ("10 ms", "100 ms", "1 s", "1,000", "10,000")] == [True] * 5
+    [(name, picture)] = script.figures(report_of(whole=0.2, alone=0.1)).items()
+    assert name == "benchmark-rows.svg"  # one size of classes is no line
+    [panel] = picture.panels
+    assert (panel.value.scale, picture.along.scale, picture.along.ticks) == ("log", "log", (1_000.0, 10_000.0))
+    assert {series.name for series in panel.series if series.points} == {"r2b", "PIQP"}
+    assert "PIQP: 1,000 0.2; 10,000 0.2" in picture.facts
 
 
 def test_durations_change_their_unit(script: ModuleType) -> None:

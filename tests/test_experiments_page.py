@@ -187,7 +187,7 @@ def lines_picture() -> Picture:
 
 def dots_picture() -> Picture:
     ours = Series("here", (("BL", 20.0, 0.3), ("R2B", 0.002, 0.001), ("never seen", 3.0, None)))
-    panel = Panel("forest", (ours, Series("the paper", (("BL", 22.8, 25.0),))), Axis("parity (%)", "log"), chance=0.4)
+    panel = Panel("forest", (ours, Series("the paper", (("BL", 22.8, 25.0),))), Axis("parity (%)", "log"), level=0.4)
     return Picture("Adult", "By method.", ((panel,),))
 
 

@@ -100,7 +100,7 @@ def test_a_method_without_an_answer_says_why_and_is_not_drawn(script: ModuleType
     silent = {"table": "t", "learner": "tree", "method": "FairProjection", "splits": [], "status": "no answer in 120 s"}
     report = report_of(row_of("plain", 0.1, 0.8), silent)
     assert "FairProjection: no answer in 120 s | - |" in script.page_of(report)
-    assert "FairProjection" not in script.figure(report)
+    assert "FairProjection" not in script.figure(report).facts
 
 
 def test_splits_keep_clusters_together_and_results_can_be_taken_apart() -> None:
