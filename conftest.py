@@ -28,6 +28,8 @@ NEEDS = {
     "src/r2b/engines/duckdb.py": ["duckdb"],
     "src/r2b/engines/polars.py": ["polars"],
     "src/r2b/engines/spark.py": ["pyspark"],
+    "src/r2b/engines/sql": ["sqlglot"],
+    "src/r2b/_labels/labels.py": ["sqlglot"],
 }
 collect_ignore = [path for path, libraries in NEEDS.items() if any(find_spec(library) is None for library in libraries)]
 
@@ -40,6 +42,9 @@ PARTS = {
     "src/r2b/engines/dask": "dask",
     "tests/test_scale_": "scale",
     "tests/test_one_draw": "scale",
+    "tests/test_sql": "scale",
+    "tests/test_lakes": "scale",
+    "tests/test_streams": "scale",
     "tests/test_app": "app",
     "src/r2b/app": "app",
     "tests/test_experiments": "experiments",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from r2b._solve.solvers import Progress, Status
     from r2b._verify import Verification, verify
     from r2b.engines import Scan, scan
+    from r2b.engines.counts import debias_counts
+    from r2b.engines.sql import count_query
 
 __version__ = "0.1.0"
 
@@ -40,8 +42,10 @@ __all__ = [
     "Verification",
     "audit",
     "compare",
+    "count_query",
     "datasets",
     "debias",
+    "debias_counts",
     "engines",
     "errors",
     "frontier",
@@ -64,6 +68,8 @@ _MODULES = {
     "_solve.solvers": ("Progress", "Status"),
     "_verify": ("Verification", "verify"),
     "engines": ("Scan", "scan"),
+    "engines.counts": ("debias_counts",),
+    "engines.sql": ("count_query",),
     "_labels.debiasing": ("debias",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

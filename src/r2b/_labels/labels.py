@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike, fspath
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,6 +18,9 @@ from r2b._labels.account import Change, ConstraintCost, account, costliest_const
 from r2b._labels.realised import Realised
 from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
 from r2b.errors import ParameterError, RowsUnavailableError
+
+if TYPE_CHECKING:
+    from r2b.engines.sql import SQL
 
 Form = Literal["soft", "round", "sample", "expand"]
 RandomState = int | np.random.Generator | None
@@ -267,6 +270,47 @@ class FairLabels(Solution):
         """
         asked = {"form": form, "random_state": seed_of(random_state), "key": key, "new_column": new_column}
         self._rows.write(self.rule, fspath(path), force=force, **asked)
+
+    def sql(self, dialect: str, *, table: str | Sequence[str], form: Form = "soft", random_state: RandomState = 0, **asked: Any) -> SQL:
+        """Write statements that count a table of a database and give its rows their fair labels there; for class labels only.
+
+        Parameters
+        ----------
+        dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery"}
+            Draws are offered for the first three, where they were compared with those in memory bit by bit.
+        table : str or list of str
+            Its name, with schema as a list. Names are quoted as they are; a reference of dbt, ``{{ ref('people') }}``, is left alone.
+        form : {"soft", "round", "sample", "expand"}
+            As for :meth:`frame`; the labels are those of the methods of these names with the same ``key``.
+        random_state : int
+            For "round" and "sample".
+        **asked
+            ``key``: columns of whole numbers that tell rows apart, for "round" and "sample". ``label``, ``sensitive_features``,
+            ``control_features``, ``sample_weight``: names of columns, where they are not those that the prices were found on. ``counts``
+            (and ``count``, the name of its column): for "round" of another table than that, what its counting query gave. ``new_column``:
+            as for :meth:`frame`. ``columns``: old columns that leave; all of them, or for draws key, label and attributes. ``into``: a
+            table to create. ``answers``: a table that holds what is joined, where that is not to be part of the statement.
+
+        Returns
+        -------
+        r2b.engines.SQL
+            ``count``, ``select``, ``create`` and ``check`` are statements, ``answers`` what is joined.
+
+        Raises
+        ------
+        ParameterError
+            The labels do not follow from a join, or the database cannot draw what is drawn in memory.
+
+        Examples
+        --------
+        >>> import r2b
+        >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": ["f", "f", "m", "m"]})
+        >>> fair.sql("duckdb", table="people", label="job").select.splitlines()[-2:]
+        ['FROM "people" AS old', 'LEFT JOIN r2b_answers AS new ON old."job" = new."k0" AND ...']
+        """
+        from r2b.engines.sql import statements
+
+        return statements(self, dialect, table, form, random_state=seed_of(random_state), **asked)
 
     def transform(
         self,

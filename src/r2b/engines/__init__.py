@@ -2,6 +2,7 @@
 
 from r2b._solve.oracle.blocks import Block, Blocks, BlockTask
 from r2b.engines.engine import debias_blocks
+from r2b.engines.sql import SQL
 from r2b.engines.tables import Scan, scan
 
-__all__ = ["Block", "BlockTask", "Blocks", "Scan", "debias_blocks", "scan"]
+__all__ = ["SQL", "Block", "BlockTask", "Blocks", "Scan", "debias_blocks", "scan"]
