@@ -15,8 +15,9 @@ NEEDS = {
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/_solve/solvers/agreement.py": ["scipy"],
     "src/r2b/sklearn": ["sklearn"],
+    "src/r2b/_labels/plots.py": ["matplotlib"],
     "src/r2b/app": ["starlette", "uvicorn"],
-    "experiments": ["sklearn", "pyarrow"],
+    "experiments": ["sklearn", "pyarrow", "matplotlib"],
     "src/r2b/models/booster.py": ["sklearn", "lightgbm"],
     "src/r2b/models/boosting.py": ["sklearn", "lightgbm", "xgboost"],
     "src/r2b/models/imblearn.py": ["imblearn"],
@@ -124,6 +125,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Mark every test with its part, and begin with parts."""
+    if find_spec("matplotlib") is None:  # examples that draw stand beside others that need nothing
+        items[:] = [item for item in items if not (isinstance(item, pytest.DoctestItem) and item.name.endswith(".plot"))]
     places = {name: place for place, name in enumerate(dict.fromkeys(PARTS.values()))}
     order: dict[Any, int] = {}
     for item in items:

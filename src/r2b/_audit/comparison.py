@@ -14,6 +14,7 @@ from r2b._data import Dataset
 from r2b._data.arrays import Floats
 from r2b._data.values import written
 from r2b._labels import FairLabels, means_by_cell
+from r2b._plot import Measure, measures, percent, shortened
 from r2b._solve.certificate import PROVEN
 from r2b.errors import ParameterError
 
@@ -64,6 +65,33 @@ class Comparison:
             also = ", ".join(shown[other] for other in others) or "none"
             lines.append(f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}")
         return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        r"""Draw what every choice costs, with the parity it reaches and the other choices whose bounds it meets.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> both = compare(y, sensitive_features=sex, choices={"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}})
+        >>> [text.get_text() for text in both.plot().texts]
+        ['parity 0.00 %\nalso meets loose', 'parity 30.00 %']
+        """
+        found = []
+        for name, fair in self.labels.items():
+            others = [shortened(other, 20) for other in self.names if other != name and self.meets(name, other)]
+            more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+            said = f"parity {percent(fair.certificate.parity)}{'' if fair.status.ok else ', not proven'}"
+            meets = f"\nalso meets {', '.join(others[:2])}{more}" if others else ""
+            found.append(Measure(name, fair.certificate.expected_changes, beside=said + meets))
+        return measures(ax, "Comparison", ["What each choice costs"], "labels expected to change", found)
 
 
 def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[str, Any]], **options: Any) -> Comparison:

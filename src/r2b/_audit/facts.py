@@ -9,122 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from r2b._audit.findings import RARE, SAME, Chance, Difference, RankedGroup
 from r2b._constraints.families import Absent
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import is_a
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.values import json_value
+from r2b._plot import Measure, group_means, measures, one_of, percent, shortened
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import Interval
-
-SAME = 1e-12  # a number this near to another is the same one, summed in another order
-RARE = 0.05  # what fewer fair tables than this show is beyond chance
-
-
-@dataclass(frozen=True)
-class Chance:
-    """What fair labels of this number would show: the labels are handed to the rows by chance, again and again.
-
-    Attributes
-    ----------
-    mean : float
-        Average of the measure.
-    quantile : float
-        19 of 20 fair samples do not pass it. The p-value of a measure is 0.05 or less exactly where the measure does.
-    p_value : float
-        Share of (1 + permutations) that show at least as much as the data, the data among them: valid at every size.
-    at_floor : bool
-        No permutation shows as much as the data: the p-value is the least that so many can give, and says "at most".
-    """
-
-    mean: float
-    quantile: float
-    p_value: float
-    n_permutations: int
-    at_floor: bool
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One class and the two groups of a family whose means of it differ most.
-
-    Attributes
-    ----------
-    groups : tuple of two str
-        The group with the higher mean, then the one with the lower; ``means`` and ``rows`` are theirs.
-    value : float
-        The difference.
-    level : float or None
-        What chance explains of it, for groups of these sizes and with all groups of the audit looked at: the sum of their levels. None
-        without permutations, and with fewer than 19.
-    """
-
-    family: str
-    class_name: Any
-    groups: tuple[str, str]
-    means: tuple[float, float]
-    value: float
-    rows: tuple[float, float]
-    level: float | None
-
-    @property
-    def beyond_chance(self) -> bool | None:
-        """Whether the difference is larger than ``level``; None where that is not known."""
-        return None if self.level is None else self.excess > SAME
-
-    @property
-    def excess(self) -> float:
-        """What chance does not explain of the difference; all of it where nothing is known of chance."""
-        return self.value - (self.level or 0.0)
-
-
-@dataclass(frozen=True)
-class RankedGroup:
-    """How far the labels of a group are from those of its whole family.
-
-    Attributes
-    ----------
-    rows, share : float
-        Number of rows, for memberships the expected one; and share of the weight of its family.
-    class_name : object
-        The class that deviates most; ``mean`` and ``overall`` are its means in the group and in the family.
-    deviation : float
-        Distance between the two.
-    total_variation : float
-        Half the sum of the deviations of all classes: the share of labels that would have to change.
-    chance : Chance or None
-        Of the deviation of a group of this size by itself, its labels drawn from the family by chance; None without permutations.
-    level : float or None
-        What chance explains of the deviation when all groups of the audit are looked at: in 19 of 20 fair tables no group passes its own
-        (the maxT of Westfall and Young). Of many groups some are far out by chance, above all small ones. None without permutations, and
-        with fewer than 19.
-    p_adjusted : float or None
-        Share of (1 + permutations) in which any group of the audit deviates as much for its size. None without permutations.
-    """
-
-    family: str
-    group: str
-    rows: float
-    share: float
-    class_name: Any
-    mean: float
-    overall: float
-    deviation: float
-    total_variation: float
-    chance: Chance | None
-    level: float | None
-    p_adjusted: float | None
-
-    @property
-    def beyond_chance(self) -> bool | None:
-        """Whether the deviation is larger than ``level``: no more than 1 in 20 fair tables have such a group. None where not known."""
-        return None if self.level is None else self.deviation > self.level + SAME
-
-    @property
-    def small(self) -> bool:
-        """Whether the group has fewer than 10 rows."""
-        return self.rows < FEWEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +97,21 @@ class FamilyAudit:
     def ratio(self) -> float:
         """The smallest ratio over the classes."""
         return float(np.nanmin(self.ratio_by_class))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean of every class in every group; of many classes those that differ most.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        chance = "" if self.chance is None else f"; chance shows up to {percent(self.chance.quantile)}"
+        lines = [f"Group means{f' by {shortened(self.name)}' if self.name else ''}", f"parity {percent(self.parity)}{chance}"]
+        return group_means(ax, "FamilyAudit", lines, self.classes, self.groups, {"": self.means}, self.parity_by_class)
 
     def difference(self, place: int) -> Difference:
         """Name the groups that differ most in a class, given by its place."""
@@ -345,6 +254,44 @@ class Audit:
         from r2b._audit.text import format_audit
 
         return format_audit(self)
+
+    def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
+        """Draw one family as the means of its groups, or several as their parities beside what chance shows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        family : str, optional
+            The family to draw; by default the only one, or an overview where there are several.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> from r2b._audit import audit
+        >>> y, sex = ["a", "b", "b", "b", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> print(audit(y, sensitive_features={"sex": sex}, n_boot=0, n_permutations=0).plot().get_title("left"))
+        Group means by sex
+        parity 33.33 %
+        """
+        if family is not None or (len(self.families) == 1 and not self.continuous):
+            place = 0 if family is None else one_of([each.name for each in self.families], family)
+            return self.families[place].plot(ax)
+        both: list[tuple[str, float, FamilyAudit | ContinuousAudit]] = [(each.name, each.parity, each) for each in self.families]
+        both += [(f"{each.name}, variance explained", each.explained, each) for each in self.continuous]
+        found = [
+            Measure(
+                name or "one attribute",
+                value,
+                None if each.interval is None else (each.interval.low, each.interval.high),
+                None if each.chance is None else each.chance.quantile,
+            )
+            for name, value, each in both
+        ]
+        axis = "parity" if not self.continuous else "parity, or largest share of variance explained"
+        return measures(ax, "Audit", [f"Parity by family, {self.n_rows:,} rows, {len(self.classes)} classes"], axis, found, self.level)
 
     @property
     def largest(self) -> Difference | None:

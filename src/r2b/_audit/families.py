@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from r2b._audit.facts import SAME, ContinuousAudit, FamilyAudit, RankedGroup
+from r2b._audit.facts import ContinuousAudit, FamilyAudit
+from r2b._audit.findings import SAME, RankedGroup
 from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, PlaceSums, chance_of, critical, interval_around, p_value, ranges
 from r2b._data.arrays import Floats, plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from r2b._audit.facts import RARE, SAME, Chance
+from r2b._audit.findings import RARE, SAME, Chance
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from r2b._audit.facts import Audit, ContinuousAudit, Difference, FamilyAudit, RankedGroup
+from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
+from r2b._audit.findings import Difference, RankedGroup
 from r2b._constraints.families.doubts import FEWEST
 from r2b._data.values import written
 from r2b.metrics.chance import format_p_value

@@ -17,6 +17,7 @@ from r2b._data.arrays import Floats
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.task import MemoryTask, Task, open_job
+from r2b._plot import COLOURS, axes, keyed, percent, scaled, titled
 from r2b.errors import ParameterError
 
 _POINTS = 50
@@ -136,6 +137,40 @@ class Frontier(Sequence[FrontierPoint]):
             share, proven = f"{100 * point.expected_changes:.2f} %", "yes" if point.solved else "no"
             lines.append(f"{point.epsilon:10.5f}{point.parity:10.5f}{point.distance:18.6f}{share:>18}{proven:>8}")
         return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the share of labels that change against epsilon; points that are not proven are hollow.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> ax = frontier(y, sensitive_features=sex, epsilons=[0.0, 0.2, 0.4]).plot()
+        >>> ax.get_ylabel(), ax.lines[0].get_ydata().round(1)
+        ('labels expected to change (%)', array([33.3, 23.3, 13.3]))
+        """
+        ax = axes(ax, "Frontier")
+        ax.plot(self.epsilon, 100 * self.expected_changes, "o-", color=COLOURS[0], markersize=5, clip_on=False, zorder=3)
+        open_points = [point for point in self if not point.solved]
+        if open_points:
+            places = [point.epsilon for point in open_points], [100 * point.expected_changes for point in open_points]
+            ax.plot(*places, "o", color=COLOURS[0], markerfacecolor="white", markersize=5, zorder=4)
+            keyed(ax, [("not proven", {"marker": "o", "color": COLOURS[0], "markerfacecolor": "white"})])
+        scaled(ax.xaxis, "epsilon")
+        scaled(ax.yaxis, "labels expected to change (%)")
+        ax.set_ylim(bottom=0)
+        ends = [
+            f"{percent(point.expected_changes)} of labels change at epsilon {point.epsilon:.4g}" for point in (*self[:1], *self[1:][-1:])
+        ]
+        titled(ax, "What parity costs", ", ".join(ends))
+        return ax
 
 
 def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | None = None, **options: Any) -> Frontier:

@@ -15,6 +15,7 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._labels.account import Change, ConstraintCost, account, costliest_constraints
+from r2b._labels.plots import plot_means
 from r2b._labels.realised import Realised
 from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
 from r2b.errors import ParameterError, RowsUnavailableError
@@ -364,6 +365,18 @@ class FairLabels(Solution):
     def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
         """List the groups and classes whose means cost most to hold."""
         return costliest_constraints(self, n)
+
+    def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
+        """Draw the means of the groups of a family before and after; of many classes those that differed most.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; it is given back.
+        family : str, optional
+            Its name; by default the family whose means differed most.
+        """
+        return plot_means(self, ax, family)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""

@@ -26,6 +26,8 @@ from r2b._data.dataset import refuse_lone_probabilities
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
 from r2b._data.vocabulary import read_vocabulary
+from r2b._plot import Measure, measures, percent
+from r2b._plot import group_means as draw_means
 from r2b.errors import InputError
 from r2b.metrics.comparisons import AbsentGroup, Families, families_of
 
@@ -57,6 +59,12 @@ class GroupMeans:
         """The weighted mean over all rows, of shape (L,)."""
         return overall_mean(self.means, self.weights)
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the means on matplotlib Axes and give these back; groups without weight are left out."""
+        there = np.flatnonzero(self.weights > 0)
+        means = self.means[there]
+        return draw_means(ax, "GroupMeans", ["Group means"], self.classes, self.groups[there].tolist(), {"": means}, np.ptp(means, axis=0))
+
 
 @dataclass(frozen=True, eq=False)
 class ParityByClass:
@@ -78,6 +86,11 @@ class ParityByClass:
     def as_dict(self) -> dict[Any, float]:
         """Give the parity by class name."""
         return {plain_value(name): float(value) for name, value in zip(self.classes, self.values, strict=True)}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the parity of every class, of many the largest, on matplotlib Axes and give these back; classes without one are left out."""
+        found = [Measure(name, value, beside=percent(value)) for name, value in self.as_dict().items() if not np.isnan(value)]
+        return measures(ax, "ParityByClass", ["Parity by class"], "parity", found)
 
 
 def demographic_parity(

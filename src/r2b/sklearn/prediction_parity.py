@@ -9,6 +9,7 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
+from r2b._plot import Measure, measures, percent
 from r2b.errors import ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
 from r2b.metrics.demographic import demographic_parity
@@ -49,6 +50,32 @@ class PredictionParity:
                 )
                 lines.append(f"  {name:<12}{value:.4f}{chance}")
         return "\n".join(lines if self.accuracy is None else [*lines, f"  {'accuracy':<12}{self.accuracy:.4f}"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the parity of probabilities and of classes beside what chance shows on as many rows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> ax = PredictionParity(0.031, 0.12, None, None, 0.81, 2_000).plot()
+        >>> ax.get_title("left"), [text.get_text() for text in ax.texts]
+        ('Parity of predictions on 2,000 rows, accuracy 81.00 %', ['3.10 %', '12.00 %'])
+        """
+        found = []
+        for name, value, level in [("probabilities", self.probability, self.probability_level), ("classes", self.hard, self.hard_level)]:
+            if value is not None:
+                p = "" if level is None else f", p {format_p_value(level.p_value, len(level.draws))}"
+                chance = None if level is None else float(np.quantile(level.draws, 0.95))
+                found.append(Measure(name, value, chance=chance, beside=percent(value) + p))
+        right = "" if self.accuracy is None else f", accuracy {percent(self.accuracy)}"
+        return measures(ax, "PredictionParity", [f"Parity of predictions on {self.n_rows:,} rows{right}"], "parity", found)
 
 
 def measure(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Floats, Whole
-from r2b.errors import InputError, require
+from r2b._plot import COLOURS, INK, SHADE, Key, axes, keyed, scaled, titled
+from r2b.errors import InputError
 from r2b.sklearn.scores import ScoreTask, expected_accuracy, likeliest
 from r2b.sklearn.visible import TrueGroups
 
@@ -77,16 +78,30 @@ class ModelFrontier:
         Returns
         -------
         matplotlib Axes
+
+        Examples
+        --------
+        >>> numbers = np.array([0.70, 0.76]), np.array([0.01, 0.1]), np.array([0.74, 0.77]), np.array([0.0, 0.1])
+        >>> ax = ModelFrontier(np.array([0.0, 0.1]), *numbers, 0.78, 0.2, 0.01, 500).plot()
+        >>> print(ax.get_title("left"))
+        Accuracy at epsilon 0: 70.0 % without the attribute, 74.0 % with
+        it at prediction; 78.0 % without parity.
         """
-        plt = require("matplotlib.pyplot", "ModelFrontier.plot needs matplotlib", extra="plot")
-        ax = plt.subplots(figsize=(6, 4))[1] if ax is None else ax
-        ax.plot(100 * self.parity, 100 * self.accuracy, "o-", color="#0072b2", label="attribute predicted")
-        ax.plot(100 * self.parity_given, 100 * self.accuracy_given, "s--", color="#d55e00", label="attribute known")
-        ax.plot([100 * self.plain_parity], [100 * self.plain_accuracy], "k^", label="plain model")
-        ax.axvline(100 * self.chance, color="0.6", linestyle=":", label="chance")
-        ax.set_xlabel("parity of decisions, by true group (%)")
-        ax.set_ylabel("accuracy (%)")
-        ax.legend(frameon=False)
+        ax = axes(ax, "ModelFrontier")
+        looks: list[Key] = [
+            ("attribute predicted", {"marker": "o", "color": COLOURS[0], "linestyle": "-"}),
+            ("attribute known", {"marker": "s", "color": COLOURS[1], "linestyle": "--"}),
+            ("plain model", {"marker": "^", "color": INK, "linestyle": "none"}),
+        ]
+        points = [(self.parity, self.accuracy), (self.parity_given, self.accuracy_given), ([self.plain_parity], [self.plain_accuracy])]
+        for (_, look), (parity, accuracy) in zip(looks, points, strict=True):
+            ax.plot(100 * np.asarray(parity), 100 * np.asarray(accuracy), **look, markersize=6, clip_on=False, zorder=3)
+        ax.axvspan(0, 100 * self.chance, color=SHADE, zorder=0)
+        keyed(ax, [*looks, ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})])
+        scaled(ax.xaxis, "parity of decisions, by true group (%)")
+        scaled(ax.yaxis, "accuracy (%)")
+        ax.set_xlim(left=0)
+        titled(ax, self.price)
         return ax
 
 
