@@ -92,19 +92,19 @@ _ENTRIES = 1 << 24  # probabilities of a batch
 
 
 @dataclass(frozen=True, eq=False)
-class LazySource(Source):
-    """A frame that its own engine evaluates.
+class StreamSource(Source):
+    """A table that is streamed as record batches, as often as asked.
 
     Attributes
     ----------
-    table : polars.LazyFrame or duckdb.DuckDBPyRelation
+    table : object
+        What gives the batches.
     batch_rows : int
     """
 
     table: Any
     batch_rows: int = BATCH_ROWS
     names: tuple[str, ...] = field(init=False)
-    collected: ClassVar[dict[str, Any]] = {}  # how narwhals is to collect a table
 
     @abstractmethod
     def select(self, columns: Sequence[str]) -> Any:
@@ -114,14 +114,6 @@ class LazySource(Source):
     def records(self, frame: Any, size: int) -> Iterable[Any]:
         """Stream a frame as record batches of about this size."""
 
-    @abstractmethod
-    def joined(self, relabel: Relabel) -> Any:
-        """Join what becomes of each combination of label and attributes."""
-
-    @abstractmethod
-    def made(self, relabel: Relabel) -> Any:
-        """Make new columns batch by batch."""
-
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Stream some columns."""
         return self.stream(self.select(columns))
@@ -130,23 +122,6 @@ class LazySource(Source):
         """Stream a frame in batches of a fixed size: fewer rows where they are wide."""
         size = max(1, min(self.batch_rows, _ENTRIES // n_classes))
         return in_rows(self.records(frame, size), size)
-
-    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Count with a group-by; weights are added exactly, batch by batch."""
-        if weight is not None:
-            return super().tally(keys, weight)
-        found = self.counted(keys)
-        columns = {name: found.column(name).combine_chunks() for name in keys}
-        return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
-
-    def counted(self, keys: Sequence[str]) -> Any:
-        """Give a ``pyarrow.Table`` of every combination of values, nulls among them, and last how often it occurs."""
-        rows = nw.len().cast(nw.Int64).alias(free_name("r2b: rows", keys))
-        grouped = nw.from_native(self.table).select(*keys).group_by(*keys, drop_null_keys=False).agg(rows)
-        found = grouped.head(MOST_COMBINATIONS + 1).collect("pyarrow", **self.collected).to_native()
-        if found.num_rows > MOST_COMBINATIONS:
-            refuse_combinations({name: len(found.column(name).unique()) for name in keys})
-        return found
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
@@ -164,6 +139,38 @@ class LazySource(Source):
                 while spool is not None and held:
                     spool.add(held.pop(0))
             yield HeldBlocks(held) if spool is None else spool
+
+
+@dataclass(frozen=True, eq=False)
+class LazySource(StreamSource):
+    """A frame that its own engine evaluates: a ``polars.LazyFrame`` or a ``duckdb.DuckDBPyRelation``."""
+
+    collected: ClassVar[dict[str, Any]] = {}  # how narwhals is to collect a table
+
+    @abstractmethod
+    def joined(self, relabel: Relabel) -> Any:
+        """Join what becomes of each combination of label and attributes."""
+
+    @abstractmethod
+    def made(self, relabel: Relabel) -> Any:
+        """Make new columns batch by batch."""
+
+    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
+        """Count with a group-by; weights are added exactly, batch by batch."""
+        if weight is not None:
+            return super().tally(keys, weight)
+        found = self.counted(keys)
+        columns = {name: found.column(name).combine_chunks() for name in keys}
+        return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
+
+    def counted(self, keys: Sequence[str]) -> Any:
+        """Give a ``pyarrow.Table`` of every combination of values, nulls among them, and last how often it occurs."""
+        rows = nw.len().cast(nw.Int64).alias(free_name("r2b: rows", keys))
+        grouped = nw.from_native(self.table).select(*keys).group_by(*keys, drop_null_keys=False).agg(rows)
+        found = grouped.head(MOST_COMBINATIONS + 1).collect("pyarrow", **self.collected).to_native()
+        if found.num_rows > MOST_COMBINATIONS:
+            refuse_combinations({name: len(found.column(name).unique()) for name in keys})
+        return found
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a frame with new columns after the old ones."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from inspect import signature
-from os import PathLike
 from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
@@ -24,6 +22,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.task import MemoryTask, Task
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
+from r2b.engines.opening import open_source
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
 from r2b.engines.source import Source
 from r2b.engines.table_rows import TableRows, classes_of, gathered, held_rows, recounted, refuse_gaps, refuse_other_kind
@@ -321,7 +320,8 @@ def scan(data: Any, **options: Any) -> Scan:
     ----------
     data : path, pattern, list of paths, or frame
         A Parquet, Arrow, CSV or TSV file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
-        Spark or Dask DataFrame; a pyarrow Table.
+        Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a RecordBatchReader or
+        another Arrow stream, which is copied to a scratch file, since it can be read but once.
     **options
         For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``, as for
         :meth:`r2b.engines.files.FileSource.open`.
@@ -343,51 +343,4 @@ def scan(data: Any, **options: Any) -> Scan:
     >>> fair.status.value, round(fair.certificate.parity_before, 2), round(fair.certificate.parity, 2)
     ('solved', 0.5, 0.1)
     """
-    return Scan(_source(data, options))
-
-
-def _source(data: Any, options: dict[str, Any]) -> Source:
-    """Open a table by the name of its type, so that no library is imported to ask."""
-    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
-    called = kind if library == "builtins" else f"{library} {kind}"
-    if isinstance(data, (str, PathLike)) or (isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)):
-        from r2b.engines.files import FileSource
-
-        known = [name for name in signature(FileSource.open).parameters if name != "path"]
-        unknown = next((name for name in options if name not in known), None)
-        if unknown is not None:
-            raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(known)}.", option=unknown)
-        return FileSource.open(data, **options)
-    if options:
-        raise ParameterError(
-            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.", remedy="Leave it out.", **options
-        )
-    match library, kind:
-        case _ if isinstance(data, Source):
-            return data
-        case "pyarrow", "Table":
-            from r2b.engines.lazy import HeldSource
-
-            return HeldSource(data)
-        case "polars", "LazyFrame":
-            from r2b.engines.polars import PolarsSource
-
-            return PolarsSource(data)
-        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
-            from r2b.engines.duckdb import DuckDBSource
-
-            return DuckDBSource(data)
-        case "dask", "DataFrame":
-            from r2b.engines.dask import DaskSource
-
-            return DaskSource(data)
-        case "pyspark", "DataFrame":
-            from r2b.engines.spark import SparkSource
-
-            return SparkSource(data)
-    raise ParameterError(
-        f"A {called} is not a table that can be scanned.",
-        remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame or a pyarrow Table; "
-        "for arrays and frames in memory use r2b.debias(y, sensitive_features=...).",
-        kind=called,
-    )
+    return Scan(open_source(data, options))

@@ -29,8 +29,8 @@ STANDARD = "-"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _REMEDY = "Say which files with a pattern, such as 'people/*.parquet'."
 _BY_LOG = {
-    "Delta Lake": "r2b.scan(deltalake.DeltaTable({root!r}).to_pyarrow_dataset()), polars.scan_delta({root!r}), or Spark",
-    "Iceberg": "r2b.scan(polars.scan_iceberg(table)) with a table of pyiceberg, DuckDB's iceberg_scan({root!r}), or Spark",
+    "Delta Lake": "r2b.scan(deltalake.DeltaTable({root!r})), polars.scan_delta({root!r}), or Spark",
+    "Iceberg": "r2b.scan(table) with a table of pyiceberg, DuckDB's iceberg_scan({root!r}), or Spark",
     "Hudi": "Spark: spark.read.format('hudi').load({root!r})",
 }
 
