@@ -14,13 +14,31 @@ from r2b.methods import HTO, OST, R2B, R2B0, Exact, LabelMethod, Reweighing, Unc
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-LABEL_METHODS: Final[dict[str, Callable[[], LabelMethod]]] = {"OST": OST, "HTO": HTO, "R2B0": R2B0, "R2B": R2B, "Exact": Exact}
-"""Methods that change labels, all with epsilon 0."""
+LABEL_METHODS: Final[dict[str, Callable[[], LabelMethod]]] = {
+    "OST": OST,
+    "HTO": HTO,
+    "R2B0": R2B0,
+    "R2B1": lambda: R2B0(reading="algorithm"),
+    "R2B": R2B,
+    "R2B pinned": lambda: R2B(target="population"),
+    "Exact": Exact,
+}
+"""Methods that change labels by group and class, all with epsilon 0."""
 
 METHODS: Final = ("BL", "DPR", *LABEL_METHODS, "RW")
-"""All methods: the baseline, the DP remover on features, those on labels, and reweighing, which the paper does not have."""
+"""Methods that need labels and groups only, or features: the baseline, the DP remover, those on labels, and reweighing."""
 
-SPOKEN: Final = {"R2B0": "R2B_0", "Exact": "R2B exact", "RW": "reweighing"}
+VISIBLE: Final = "Visible"
+"""The optimum by the groups as features show them: labels for fair models, which differ from row to row."""
+
+SPOKEN: Final = {
+    "R2B0": "R2B_0",
+    "R2B1": "R2B, 1 round",
+    "R2B pinned": "R2B, mean pinned",
+    "Exact": "R2B exact",
+    "RW": "reweighing",
+    VISIBLE: "visible groups",
+}
 """Names for readers, where they differ."""
 
 
@@ -88,6 +106,45 @@ def drawn_labels(channel: Floats, y: Codes, groups: Codes, rng: np.random.Genera
             chance[rows] = (rng.permutation(len(rows)) + rng.random()) / max(1, len(rows))
         drawn[rows] = np.searchsorted(upper.reshape(-1, n_classes)[cell], chance[rows], side="right")
     return drawn
+
+
+def visible_labels(X: Floats, y: Codes, groups: Codes, group_estimator: Any, seed: int) -> Floats:
+    """Give the closest labels that are fair to the groups as the features show them, predicted out of five folds.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        Distributions, a row's own.
+    """
+    from r2b.sklearn import fair_labels
+
+    fair = fair_labels(X, y, sensitive_features=groups, group_estimator=group_estimator, random_state=seed)
+    return np.asarray(fair.soft_labels, dtype=np.float64)
+
+
+def drawn_from_rows(soft: Floats, rng: np.random.Generator) -> Codes:
+    """Draw a class for every row from a distribution of its own.
+
+    Examples
+    --------
+    >>> drawn_from_rows(np.array([[0.0, 1.0], [1.0, 0.0]]), np.random.default_rng(0))
+    array([1, 0])
+    """
+    upper = np.cumsum(soft, axis=1)
+    chance = rng.random(len(soft)) * upper[:, -1]
+    return np.asarray((upper <= chance[:, None]).sum(axis=1), dtype=np.int64)
+
+
+def parity_of_rows(soft: Floats, groups: Codes) -> float:
+    """Give the parity of distributions by the groups as they are.
+
+    Examples
+    --------
+    >>> parity_of_rows(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1]))
+    1.0
+    """
+    means = np.stack([soft[groups == group].mean(axis=0) for group in range(int(groups.max()) + 1)])
+    return float(np.ptp(means, axis=0).max())
 
 
 def weights_of(method: str, y: Codes, groups: Codes) -> Floats | None:

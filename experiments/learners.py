@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.forest import Bins, classification_forest, regression_forest
+from experiments.forest import DEPTH, Bins, classification_forest, regression_forest
 from r2b.metrics import demographic_parity
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, top_k_accuracy
@@ -62,18 +62,61 @@ def drawn_forest(bins: Bins, labels: Codes, n_classes: int, weight: Floats | Non
     return classification_forest(bins, labels, n_classes, weight, rng, trees)
 
 
-def measures_of(scores: Floats, y: Codes, groups: Codes) -> dict[str, float]:
+def scikit_forest(X: Floats, X_test: Floats, soft: Floats, weight: Floats | None, seed: int, trees: int) -> Floats:
+    """Do what :func:`per_class_forest` does with the forests of scikit-learn, to compare the two."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    n_classes = soft.shape[1]
+    forests = [RandomForestRegressor(trees, max_depth=DEPTH, random_state=seed * n_classes + k) for k in range(n_classes)]
+    scores = np.stack([forest.fit(X, soft[:, k], weight).predict(X_test) for k, forest in enumerate(forests)], axis=1)
+    shares: Floats = scores / scores.sum(axis=1, keepdims=True)
+    return shares
+
+
+def scikit_neighbours(X: Floats, X_test: Floats, labels: Codes, n_classes: int) -> Floats:
+    """Do what :func:`vote` does with the neighbours of scikit-learn, which breaks ties in distance in its own way."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    model = KNeighborsClassifier(NEIGHBOURS).fit(X, labels)
+    scores = np.zeros((len(X_test), n_classes))
+    scores[:, model.classes_] = model.predict_proba(X_test)
+    return scores
+
+
+def lowest_first(scores: Floats) -> Floats:
+    """Break ties between classes for the lowest one, as scikit-learn does, by less than any two different scores are apart.
+
+    Examples
+    --------
+    >>> lowest_first(np.array([[0.4, 0.2, 0.4]])).argmax()
+    np.int64(0)
+    """
+    _, ranks = np.unique(scores, return_inverse=True)
+    n_classes = scores.shape[1]
+    places: Floats = ranks.reshape(scores.shape) * n_classes - np.arange(n_classes, dtype=np.float64)
+    return places
+
+
+def measures_of(scores: Floats, y: Codes, groups: Codes, ties: str = "average") -> dict[str, float]:
     """Measure predictions against the labels and groups of test rows.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_classes)
+    y, groups : ndarray of shape (n,)
+    ties : {"average", "lowest"}
+        What becomes of classes with the same score: one of them at random (in expectation), or the lowest.
 
     Returns
     -------
     dict
         ``parity`` of the predicted probabilities; ``chance``, the mean parity of the same predictions when groups are handed out at random;
-        ``top_1`` to ``top_3``, ties broken at random (in expectation); ``error_parity`` of top-1.
+        ``top_1`` to ``top_3``; ``error_parity`` of top-1.
     """
     classes = np.arange(scores.shape[1])
     known: dict[str, Any] = {"sensitive_features": groups}
-    tops = [top_k_accuracy(y, scores, k=k, classes=classes) for k in (1, 2, 3)]
+    ranked = scores if ties == "average" else lowest_first(scores)
+    tops = [top_k_accuracy(y, ranked, k=k, classes=classes) for k in (1, 2, 3)]
     return {
         "parity": demographic_parity(scores, **known),
         "chance": sampling_level(scores, n_permutations=PERMUTATIONS, random_state=0, **known).mean,

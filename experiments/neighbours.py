@@ -6,6 +6,7 @@ Neighbours depend on features alone, so one search serves all methods on labels.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ Codes = NDArray[np.int64]
 _STEPS = 1e8
 _BLOCK_ENTRIES = 1 << 23
 _GPU_BLOCK_ENTRIES = 1 << 27
+# Candidates in single precision first: blocks that fit the cache, and this many candidates beyond k.
+_QUERIES, _TRAINED, _SPARE = 256, 4_096, 11
+# Half a unit in the last place of single precision, times the additions of a product, generously.
+_SINGLE_ERROR = 1e-6
 
 
 def nearest(train: Floats, query: Floats, k: int) -> Codes:
@@ -40,10 +45,56 @@ def nearest(train: Floats, query: Floats, k: int) -> Codes:
     array([[1, 2],
            [0, 1]])
     """
-    bits = int(len(train) - 1).bit_length()
     squares = (train**2).sum(axis=1), (query**2).sum(axis=1)
-    search = _on_gpu if _gpu() is not None else _on_cpu
-    return search(train, query, squares, k, bits)
+    if _gpu() is not None:
+        return _on_gpu(train, query, squares, k, _bits(train))
+    if len(train) <= 2 * (k + _SPARE) or not _has_kernels():
+        return _on_cpu(train, query, squares, k, _bits(train))
+    return _in_two_steps(train, query, squares, k)
+
+
+def _bits(train: Floats) -> int:
+    return int(len(train) - 1).bit_length()
+
+
+def _has_kernels() -> bool:
+    return find_spec("numba") is not None
+
+
+def _in_two_steps(train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int) -> Codes:
+    """Find candidates in single precision and order them in double, as :func:`_on_cpu` does; rows it cannot be sure of are left to it."""
+    found = np.empty((len(query), k), dtype=np.int64)
+    near, rows = _candidates(train, query, squares[0], k + _SPARE)
+    # Both as they are compared, without the square of the query row.
+    error = _SINGLE_ERROR * (1.0 + squares[0].max() + 2 * np.sqrt(squares[0].max() * squares[1]))
+    for start in range(0, len(query), _QUERIES):
+        part = slice(start, start + _QUERIES)
+        chosen = np.sort(rows[part], axis=1)
+        exact = squares[0][chosen] - 2 * np.einsum("qd,qcd->qc", query[part], train[chosen]) + squares[1][part, None]
+        order = np.argsort(np.rint(exact * _STEPS), axis=1, kind="stable")[:, :k]
+        found[part] = np.take_along_axis(chosen, order, axis=1)
+        near[part, 0] = np.take_along_axis(exact, order, axis=1)[:, -1] - squares[1][part]
+    unsure = np.flatnonzero(near[:, 0] + error >= near[:, -1])
+    if len(unsure):
+        found[unsure] = _on_cpu(train, query[unsure], (squares[0], squares[1][unsure]), k, _bits(train))
+    return found
+
+
+def _candidates(train: Floats, query: Floats, square: Floats, n_kept: int) -> tuple[Floats, Codes]:
+    """Give the smallest squared distances, less the square of the query row, and their rows, in single precision."""
+    from experiments.neighbour_kernels import keep_smallest
+
+    # One more column each, so that the product is the distance itself.
+    asked = np.column_stack([query, np.ones(len(query))]).astype(np.float32)
+    known = np.column_stack([-2 * train, square]).astype(np.float32)
+    blocks = [np.ascontiguousarray(known[start : start + _TRAINED].T) for start in range(0, len(known), _TRAINED)]
+    near = np.full((len(query), n_kept), np.inf, dtype=np.float32)
+    rows = np.zeros((len(query), n_kept), dtype=np.int64)
+    for start in range(0, len(query), _QUERIES):
+        part = slice(start, start + _QUERIES)
+        for number, block in enumerate(blocks):
+            keep_smallest(asked[part] @ block, number * _TRAINED, near[part], rows[part])
+    return near.astype(np.float64), rows
 
 
 def _on_cpu(train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int, bits: int) -> Codes:

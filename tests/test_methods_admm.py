@@ -12,8 +12,8 @@ import r2b
 from r2b._data.merge import merge
 from r2b.datasets import load_adult
 from r2b.errors import InputError, ParameterError, UnseenError
-from r2b.methods.admm import R2B, _Iterates
-from r2b.methods.rto import R2B0
+from r2b.methods import HTO
+from r2b.methods.admm import R2B, R2B0, _Iterates
 
 BOUNDS = (0.0, 0.025, 0.05, 0.075, 0.1)
 ALL_ROUNDS = 1_000
@@ -135,6 +135,33 @@ def test_one_round_as_printed_is_fairer_than_what_the_paper_calls_r2b0():
     printed = R2B(max_rounds=1, target="population").fit(y, sensitive_features=groups).history_[0]
     divided = R2B0().fit_transform(y, sensitive_features=groups)
     assert printed.parity <= 1e-3 < 0.02 < parity_of(divided, groups).max()
+
+
+@pytest.mark.parametrize("target", ["free", "population"])
+@pytest.mark.parametrize("name", ["adult", "soft"])
+def test_z_as_printed_is_fair_after_every_round_and_what_is_left_comes_from_the_last_step(name, target):
+    y, groups, _ = data(name)
+    for rounds in (1, 9, 30):
+        method = R2B(max_rounds=rounds, target=target, output="z")
+        z = method.fit_transform(y, sensitive_features=groups)
+        np.testing.assert_allclose(z.sum(axis=1), 1.0, atol=1e-12)
+        assert parity_of(z, groups).max() <= 1e-13
+        assert max(each.raw_parity for each in method.history_) <= 1e-13
+        labels = R2B(max_rounds=rounds, target=target).fit_transform(y, sensitive_features=groups)
+        np.testing.assert_allclose(labels, np.maximum(z, 0) / np.maximum(z, 0).sum(axis=1, keepdims=True), atol=1e-13)
+        assert parity_of(labels, groups).max() == pytest.approx(method.history_[-1].parity, abs=1e-13)
+    assert z.min() < 0
+    assert method.history_[-1].parity > 1e-9
+
+
+def test_r2b0_has_two_readings_and_they_differ():
+    y, groups, _ = data("adult")
+    tables, printed = (R2B0(reading=reading).fit_transform(y, sensitive_features=groups) for reading in ("tables", "algorithm"))
+    np.testing.assert_allclose(tables, HTO().fit_transform(y, sensitive_features=groups), atol=1e-12)
+    np.testing.assert_allclose(printed, R2B(max_rounds=1).fit_transform(y, sensitive_features=groups), atol=0)
+    assert 0.2 < np.abs(tables - printed).max() < 0.4
+    with pytest.raises(ParameterError, match="reading"):
+        R2B0(reading="both")
 
 
 def test_the_parity_of_the_published_form_after_a_hundred_rounds_on_adult():
@@ -292,7 +319,7 @@ def test_merged_rows_give_the_answer_of_unmerged_ones(monkeypatch):
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"tau": 0.0}, {"lam": 0.0}, {"max_rounds": 0}, {"max_rounds": 1.5}, {"tol": -1.0}),
+        *({"output": "y"}, {"tau": 0.0}, {"lam": 0.0}, {"max_rounds": 0}, {"max_rounds": 1.5}, {"tol": -1.0}),
         *({"target": "any"}, {"binary": "qp"}, {"random_state": -1}, {"random_state": "seed"}),
     ],
 )

@@ -17,7 +17,8 @@ from r2b.errors import (
     RowsUnavailableError,
     UnseenError,
 )
-from r2b.methods.rto import HTO, R2B0, RTO
+from r2b.methods import R2B0
+from r2b.methods.rto import HTO, RTO
 
 
 @pytest.fixture(scope="module")

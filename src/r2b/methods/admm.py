@@ -18,9 +18,11 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.compute import generator
 from r2b.methods.base import LabelMethod, at_least
 from r2b.methods.binary import GroupedRows, answer, free_thresholds, grouped_labels, pinned_thresholds
-from r2b.methods.rto import BinarySolver, Descent, box
+from r2b.methods.rto import HTO, BinarySolver, Descent, box
 
 CommonMean = Literal["free", "population"]
+Output = Literal["labels", "z"]
+Reading = Literal["tables", "algorithm"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Round:
         Multiclass demographic parity of the labels that would be returned after this round (Z, clipped and divided by row sums).
     squared_distance : float
         ``||Y - Yhat||_F^2`` of the same labels, rows counted by weight.
+    raw_parity : float
+        Multiclass demographic parity of Z as printed, before that. With epsilon 0 it is 0 in every round: steps 1 and 2(b) keep it there.
     primal_residual : float
         delta_p = ``||Z - H||_F`` of the algorithm's own iterates, rows counted by weight.
     dual_residual : float
@@ -41,6 +45,7 @@ class Round:
 
     parity: float
     squared_distance: float
+    raw_parity: float
     primal_residual: float
     dual_residual: float
 
@@ -75,9 +80,11 @@ class _Iterates:
         self.u = moved - self.z
         return h
 
-    def returned(self) -> Floats:
+    def returned(self, output: Output = "labels") -> Floats:
         # Return Yhat = Z. Before convergence Z may have negative entries: as in the published code, they become 0 and rows are divided
         # by their sums.
+        if output == "z":
+            return self.z
         positive = np.maximum(self.z, 0.0)
         return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
@@ -100,6 +107,9 @@ class R2B(LabelMethod):
     target : {"free", "population"}
         Whether the common mean of each class is left free, as Algorithm 1 is printed, or pinned to within epsilon / 2 of E[y_k], as
         published. The latter is another problem, with a larger distance.
+    output : {"labels", "z"}
+        What ``transform`` gives: labels, that is Z with entries below 0 set to 0 and rows divided by their sums, as the published code
+        does; or Z itself, as Algorithm 1 is printed. Rows of Z add up to 1, but entries may lie outside [0, 1] before convergence.
     binary : {"exact", "sgd"}
         How the binary problems are solved: sorted breakpoints, or descent (started from the thresholds of the round before).
     steps, epochs, batch_size
@@ -117,9 +127,10 @@ class R2B(LabelMethod):
 
     Notes
     -----
-    After finitely many rounds the parity of the answer is near epsilon, not below it: ``history_[-1].parity`` says how near. On Adult
-    (education by sex, epsilon 0) 100 rounds leave a parity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds agree
-    with :func:`r2b.debias` to 1e-11, and 100 rounds with ``tau=4`` to 2e-7. docs/methods.md has a table of tau.
+    After finitely many rounds the parity of the labels is near epsilon, not below it: ``history_[-1].parity`` says how near. What is left
+    comes from the last clip and division alone: with epsilon 0, Z has parity 0 after every round. On Adult (education by sex, epsilon 0)
+    100 rounds leave a parity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds agree with :func:`r2b.debias` to
+    1e-11, and 100 rounds with ``tau=4`` to 2e-7. docs/methods.md has a table of tau.
 
     Examples
     --------
@@ -132,6 +143,11 @@ class R2B(LabelMethod):
            [0.267, 0.733]])
     >>> len(r2b.history_), round(r2b.history_[-1].parity, 6)
     (100, 0.1)
+    >>> R2B(max_rounds=1, output="z").fit_transform(labels, sensitive_features=groups).round(3)
+    array([[ 0.75 ,  0.25 ],
+           [ 0.75 ,  0.25 ],
+           [ 0.917,  0.083],
+           [ 0.25 ,  0.75 ]])
     """
 
     name = "R2B"
@@ -145,6 +161,7 @@ class R2B(LabelMethod):
         max_rounds: int = 100,
         tol: float | None = None,
         target: CommonMean = "free",
+        output: Output = "labels",
         binary: BinarySolver = "exact",
         steps: int = 10_000,
         epochs: int = 1_000,
@@ -157,8 +174,9 @@ class R2B(LabelMethod):
         self.max_rounds = int(at_least("max_rounds", max_rounds, 1, integer=True))
         self.tol = None if tol is None else float(at_least("tol", tol, 0.0))
         one_of("target", target, get_args(CommonMean))
+        one_of("output", output, get_args(Output))
         one_of("binary", binary, get_args(BinarySolver))
-        self.target, self.binary = target, binary
+        self.target, self.output, self.binary = target, output, binary
         self.descent = Descent(steps, epochs, batch_size)
         generator(random_state)  # refuses what is none
         self.random_state = random_state
@@ -181,6 +199,7 @@ class R2B(LabelMethod):
                 Round(
                     parity=float(np.ptp(rows.means(new), axis=0).max()),
                     squared_distance=float((weight * (new - labels) ** 2).sum()),
+                    raw_parity=float(np.ptp(rows.means(iterates.z), axis=0).max()),
                     primal_residual=float(np.sqrt((weight * (iterates.z - h) ** 2).sum())),
                     dual_residual=float(np.sqrt((weight * (iterates.z - before) ** 2).sum())),
                 )
@@ -205,4 +224,59 @@ class R2B(LabelMethod):
         iterates = _Iterates.begin(labels, self.tau, self.lam)
         for found in self.thresholds_:
             iterates.advance(iterates.scores(), found[groups])
-        return iterates.returned()
+        return iterates.returned(self.output)
+
+
+class R2B0(HTO):
+    """The paper's R2B0, "a single round of R2B", in either of its two readings.
+
+    As the paper's tables behave (the default), it is RTO with gamma 1 on each class, then rows divided by their sums. The evidence: on
+    Adult the tables' figures of R2B0 are those of HTO in every cell, and on class labels all gamma up to 1 give the same answers, so this
+    rule makes the two equal; on COCO, where labels are soft, both differ. One round of Algorithm 1 is something else: it has 1 + tau = 1.5
+    in place of gamma = 1, which shrinks every label, and ends in the additive step 2(b), which keeps group means; its labels are far fairer
+    than those that the tables report.
+
+    Parameters
+    ----------
+    epsilon : float, array-like of shape (L,) or mapping
+        Largest accepted difference between group means, before rows are divided by their sums.
+    reading : {"tables", "algorithm"}
+        "algorithm" is ``R2B(epsilon, max_rounds=1)``.
+
+    Attributes
+    ----------
+    rho_, thresholds_
+        As in :class:`HTO`; of the reading "algorithm", as in :class:`R2B`.
+
+    Examples
+    --------
+    >>> labels, groups = ["x", "x", "x", "y"], ["a", "a", "b", "b"]
+    >>> R2B0().fit_transform(labels, sensitive_features=groups)
+    array([[0.75, 0.25],
+           [0.75, 0.25],
+           [1.  , 0.  ],
+           [0.5 , 0.5 ]])
+    >>> R2B0(reading="algorithm").fit_transform(labels, sensitive_features=groups).round(3)
+    array([[0.667, 0.333],
+           [0.667, 0.333],
+           [0.833, 0.167],
+           [0.333, 0.667]])
+    """
+
+    name = "R2B0"
+
+    def __init__(self, epsilon: Epsilon = 0.0, *, reading: Reading = "tables") -> None:
+        super().__init__(epsilon, gamma=1.0)
+        one_of("reading", reading, get_args(Reading))
+        self.reading = reading
+        self._round = R2B(epsilon, max_rounds=1) if reading == "algorithm" else None
+
+    def _learn(self, dataset: Dataset) -> None:
+        if self._round is None:
+            super()._learn(dataset)
+            return
+        self._round._learn(dataset)
+        self.rho_, self.thresholds_ = self._round.rho_, self._round.thresholds_
+
+    def _respond(self, labels: Floats, groups: Array) -> Floats:
+        return super()._respond(labels, groups) if self._round is None else self._round._respond(labels, groups)

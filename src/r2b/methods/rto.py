@@ -291,35 +291,3 @@ class HTO(LabelMethod):
         h = answer(labels, self.thresholds_[groups], self.gamma)
         # A soft row may be below the threshold of every class; the overall means favour no group and add up to 1.
         return divided_by_sums(h, self.rho_)
-
-
-class R2B0(HTO):
-    """The paper's "single round of R2B", as its tables behave: RTO with gamma 1 on each class, then rows divided by their sums.
-
-    One round of Algorithm 1 as printed is something else: it has 1 + tau = 1.5 in place of gamma = 1, which shrinks every label, and it
-    ends in the additive step 2(b), which keeps group means. On Adult that gives far fairer labels than the paper reports for R2B0, whose
-    figures equal those of HTO; on class labels all gamma up to 1 give the same answers, so the rule here explains them.
-    ``R2B(max_rounds=1)`` is the round as printed.
-
-    Parameters
-    ----------
-    epsilon : float, array-like of shape (L,) or mapping
-        Largest accepted difference between group means, before rows are divided by their sums.
-
-    Attributes
-    ----------
-    rho_, thresholds_
-        As in :class:`HTO`.
-
-    Examples
-    --------
-    >>> labels, groups = ["x", "x", "x", "y"], ["a", "a", "b", "b"]
-    >>> same = R2B0().fit_transform(labels, sensitive_features=groups) - HTO().fit_transform(labels, sensitive_features=groups)
-    >>> bool(abs(same).max() < 1e-12)
-    True
-    """
-
-    name = "R2B0"
-
-    def __init__(self, epsilon: Epsilon = 0.0) -> None:
-        super().__init__(epsilon, gamma=1.0)
