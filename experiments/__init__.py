@@ -23,12 +23,16 @@ MODULES: Final = {
     "adult_choices": "experiments.adult_choices",
     "synthetic": "experiments.synthetic",
     "rounds": "experiments.rounds",
+    "convergence": "experiments.convergence",
+    "guarantee": "experiments.guarantee",
     "coco": "experiments.coco",
     "coco_labels": "experiments.coco_labels",
     "dermatology": "experiments.dermatology",
     "appendix_cartoon": "experiments.appendix_cartoon",
+    "normalising": "experiments.normalising",
     "appendix_bins": "experiments.appendix_bins",
     "appendix_classes": "experiments.appendix_classes",
+    "appendix_balance": "experiments.appendix_balance",
     "appendix_time": "experiments.appendix_time",
 }
 """The experiments by name, in the order of the page, and the modules that hold them as ``EXPERIMENT``."""
@@ -61,7 +65,7 @@ def within_reach(data: str | PathLike[str] | None = None) -> tuple[list[str], li
     --------
     >>> can, cannot = within_reach("some/folder")
     >>> len(can), cannot
-    (11, [])
+    (15, [])
     """
     named = data is not None or bool(os.environ.get("R2B_DATA"))
     left_out = [] if named else [name for name in MODULES if find(name).needs_data]

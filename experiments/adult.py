@@ -129,7 +129,7 @@ def encoded(columns: Columns, features: str) -> Floats:
 
 
 @lru_cache(maxsize=2)
-def _features(features: str, n_rows: int | None, seed: int, repair: str | None) -> tuple[Floats, Floats]:
+def scaled_features(features: str, n_rows: int | None, seed: int, repair: str | None) -> tuple[Floats, Floats]:
     """Give training and test features, scaled by the training rows to 0 and 1."""
     split = split_of({"order": None, "rows": n_rows, "p": 0.0}, seed)
     if repair is not None and repair != "codes":
@@ -145,12 +145,12 @@ def _features(features: str, n_rows: int | None, seed: int, repair: str | None) 
 
 @lru_cache(maxsize=2)
 def _neighbours(features: str, n_rows: int | None, seed: int, repair: str | None) -> Codes:
-    return nearest(*_features(features, n_rows, seed, repair), NEIGHBOURS)
+    return nearest(*scaled_features(features, n_rows, seed, repair), NEIGHBOURS)
 
 
 @lru_cache(maxsize=2)
 def _bins(features: str, n_rows: int | None, seed: int, repair: str | None) -> Bins:
-    return Bins.of(*_features(features, n_rows, seed, repair))
+    return Bins.of(*scaled_features(features, n_rows, seed, repair))
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
@@ -158,20 +158,21 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     method, split = configuration["method"], split_of(configuration, seed)
     which = configuration["features"], configuration["rows"], seed, configuration["repair"] if method == "DPR" else None
     channel = channel_of(method, split.y, split.sex, N_CLASSES)
-    soft = _visible(configuration, seed) if method == VISIBLE else channel[split.sex, split.y]
+    asked = (configuration[name] for name in ("features", "order", "rows", "p"))
+    soft = _visible(*asked, seed) if method == VISIBLE else channel[split.sex, split.y]
     weight = weights_of(method, split.y, split.sex)
     rng = np.random.default_rng([seed, 3])
     learner, trees = configuration["learner"], configuration["trees"]
     if learner == "rf":
         scores = per_class_forest(_bins(*which), soft, weight, rng, trees)
     elif learner == "scikit-learn":
-        scores = scikit_forest(*_features(*which), soft, weight, seed, trees)
+        scores = scikit_forest(*scaled_features(*which), soft, weight, seed, trees)
     elif configuration.get("labels") == "soft":
         scores = soft[_neighbours(*which)].mean(axis=1)
     else:
         labels = drawn_from_rows(soft, rng) if method == VISIBLE else drawn_labels(channel, split.y, split.sex, rng)
         if learner == "scikit-learn knn":
-            scores = scikit_neighbours(*_features(*which), labels, N_CLASSES)
+            scores = scikit_neighbours(*scaled_features(*which), labels, N_CLASSES)
         else:
             scores = vote(_neighbours(*which), labels, N_CLASSES, weight)
     unchanged = np.broadcast_to(np.eye(N_CLASSES), channel.shape)
@@ -182,12 +183,13 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     }
 
 
-def _visible(configuration: Configuration, seed: int) -> Floats:
+@lru_cache(maxsize=2)
+def _visible(features: str, order: str, n_rows: int | None, p: float, seed: int) -> Floats:
     """Give labels that are fair to sex as the features show it to boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    split = split_of(configuration, seed)
-    X, _ = _features(configuration["features"], configuration["rows"], seed, None)
+    split = split_of({"order": order, "rows": n_rows, "p": p}, seed)
+    X, _ = scaled_features(features, n_rows, seed, None)
     return visible_labels(X, split.y, split.sex, HistGradientBoostingClassifier(random_state=0), seed)
 
 

@@ -11,6 +11,7 @@ from experiments.adult import ONE_HOT, QUICK_ROWS, QUICK_TREES, run, together
 from experiments.adult_choices_page import section
 from experiments.experiment import Configuration, Experiment
 from experiments.forest import TREES
+from experiments.labelling import LABEL_METHODS, METHODS, VISIBLE
 
 SCIKIT_TREES: Final = 20
 
@@ -18,20 +19,31 @@ _AS_IT_IS: Final = {"features": "mixed", "order": "education-num", "repair": "co
 
 
 def configurations(quick: bool) -> list[Configuration]:
-    """List the baseline under other codes and numberings, other repairs of the DP remover, and kNN on probabilities."""
+    """List other codes, numberings and repairs, kNN on probabilities and with other ties, and the learners of scikit-learn."""
     n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
     both: list[Configuration] = [{"method": "BL", **_AS_IT_IS, "features": features} for features in ONE_HOT]
     both += [{"method": method, **_AS_IT_IS, "order": "frequency"} for method in ("BL", "Exact")]
     both += [{"method": "DPR", **_AS_IT_IS, "repair": repair} for repair in ("codes", "shares", "numbers", "texts")]
-    soft: list[Configuration] = [{"method": method, **_AS_IT_IS, "labels": "soft"} for method in ("OST", "HTO", "Exact")]
+    kept = [method for method in (*LABEL_METHODS, VISIBLE) if method != "R2B0"]  # on class labels R2B_0 is HTO
+    soft: list[Configuration] = [{"method": method, **_AS_IT_IS, "labels": "soft"} for method in kept]
+    lowest: list[Configuration] = [{"method": method, **_AS_IT_IS, "ties": "lowest"} for method in ("BL", *kept)]
+    lowest += [{**each, "ties": "lowest"} for each in soft]
     listed: list[Configuration] = [
         {"learner": learner, "p": p, "rows": n_rows, "trees": trees if learner == "rf" else None, **choice}
         for learner in ("knn", "rf")
         for p in (0.0, 0.5)
-        for choice in (both + soft if learner == "knn" else both)
+        for choice in (both + soft + lowest if learner == "knn" else both)
     ]
     few = min(trees, SCIKIT_TREES)
-    listed += [{"learner": "scikit-learn", "p": p, "rows": n_rows, "trees": few, "method": "BL", **_AS_IT_IS} for p in (0.0, 0.5)]
+    for p in (0.0, 0.5):
+        known = {"p": p, "rows": n_rows, **_AS_IT_IS}
+        listed += [{"learner": "scikit-learn", "trees": few, "method": method, **known} for method in (*METHODS, VISIBLE)]
+        # Its votes take no weights of rows, so that reweighing has no place there.
+        listed += [
+            {"learner": "scikit-learn knn", "trees": None, "method": method, "ties": "lowest", **known}
+            for method in (*METHODS, VISIBLE)
+            if method != "RW"
+        ]
     return listed
 
 

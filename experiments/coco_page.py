@@ -1,4 +1,4 @@
-"""The section on COCO: the paper's table 2 and its line of table 5, our numbers beside its own."""
+"""The section on COCO: the paper's table 2 and its lines of table 4, our numbers beside its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPER_METHODS: Final = ("BL", "DPR", "OST", "HTO", "R2B0", "R2B")
 TITLES: Final = {
     "parity": "Parity of the predictions, % (Table 2)",
     "tv_accuracy": "Accuracy in total variation, % (Table 2)",
-    "error_parity": "Error parity, % (Table 5)",
+    "error_parity": "Error parity, % (Table 4)",
 }
 DATA_PARITY: Final = {0.0: Value(6.2), 0.5: Value(52.9)}
 

@@ -1,4 +1,4 @@
-"""The section on dermatology: the paper's table 3 and its line of table 5 beside two public tables."""
+"""The section on dermatology: the paper's table 3 and its line of table 4 beside two public tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's own numbers on Adult, in percent, with the half widths of its 99 % intervals: Tables 1, 5 and 6."""
+"""The paper's own numbers on Adult, in percent, with the half widths of its 99 % intervals: Tables 1, 4 and 5."""
 
 from __future__ import annotations
 

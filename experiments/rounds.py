@@ -24,7 +24,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     n_classes = configuration["classes"]
     y = np.repeat(np.arange(n_classes), configuration["per_class"])
     groups = biased_groups(y, np.random.default_rng([seed, n_classes, configuration["per_class"]]))
-    history = R2B(configuration["epsilon"], max_rounds=max(ROUNDS)).fit(y, sensitive_features=groups).history_
+    target = configuration.get("target", "free")
+    history = R2B(configuration["epsilon"], max_rounds=max(ROUNDS), target=target).fit(y, sensitive_features=groups).history_
     parities = {f"round_{t}": history[t - 1].parity if t else sampled_parity(y, groups, n_classes) for t in ROUNDS}
     return parities
 
@@ -32,7 +33,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 def configurations(quick: bool) -> list[Configuration]:
     """Nine samples and five tolerances; two small samples in the small setting."""
     classes, sizes = ((4, 16), (1_000,)) if quick else (CLASSES, PER_CLASS)
-    return [{"classes": c, "per_class": n, "epsilon": epsilon} for c in classes for n in sizes for epsilon in EPSILONS]
+    free = [{"classes": c, "per_class": n, "epsilon": epsilon} for c in classes for n in sizes for epsilon in EPSILONS]
+    return free + [{**each, "target": "population"} for each in free if not quick]
 
 
 EXPERIMENT: Final = Experiment(

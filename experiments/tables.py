@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,13 +15,10 @@ from experiments.paper_numbers import Value
 _T: Final = (63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250)
 _NORMAL: Final = 2.576
 
-CLOSE: Final = 1.5
-"""How many points away a number still counts as near."""
-
 # The paper prints one decimal: half a unit of it belongs to every number.
 _ROUNDING: Final = 0.05
 
-INSIDE, NEAR, APART, MISSING = "within the interval", "within 1.5 points", "not matched", "not run"
+OVERLAP, APART, MISSING = "intervals overlap", "intervals apart", "not run"
 
 
 @dataclass(frozen=True)
@@ -69,36 +66,59 @@ def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell | None
 
 
 def verdict(ours: Cell | None, paper: Value) -> str:
-    """Say whether our mean lies in the paper's interval, or within 1.5 points of its mean, or neither.
+    """Say whether our 99 % interval and the paper's overlap; a number of the paper without an interval must lie in ours.
 
     Examples
     --------
-    >>> verdict(Cell(4.0, 0.2, 10), Value(3.8, 0.2)), verdict(Cell(5.0, 0.2, 10), Value(3.8, 0.2)), verdict(None, Value(3.8))
-    ('within the interval', 'within 1.5 points', 'not run')
+    >>> verdict(Cell(4.1, 0.2, 10), Value(3.8, 0.2)), verdict(Cell(5.0, 0.2, 10), Value(3.8, 0.2)), verdict(None, Value(3.8))
+    ('intervals overlap', 'intervals apart', 'not run')
     """
     if ours is None:
         return MISSING
-    distance = abs(ours.mean - paper.mean)
-    if distance <= (paper.half_width or 0.0) + _ROUNDING + 1e-9:
-        return INSIDE
-    return NEAR if distance <= CLOSE + 1e-9 else APART
+    reach = (ours.half_width or 0.0) + (paper.half_width or 0.0) + _ROUNDING + 1e-9
+    return OVERLAP if abs(ours.mean - paper.mean) <= reach else APART
 
 
 def tally(verdicts: Iterable[str]) -> str:
     """Count verdicts in words."""
     listed = list(verdicts)
-    return ", ".join(f"{listed.count(name)} {name}" for name in (INSIDE, NEAR, APART, MISSING) if name in listed)
+    return ", ".join(f"{listed.count(name)} {name}" for name in (OVERLAP, APART, MISSING) if name in listed)
 
 
-def beside(ours: Cell | None, paper: Value | None) -> str:
+def beside(ours: Cell | None, paper: Value | None, *, bold: bool = False) -> str:
     """Write one cell of a comparison: our number, the paper's in brackets, and a mark for the verdict."""
     if ours is None:
         return MISSING
+    said = f"**{ours.text()}**" if bold else ours.text()
     if paper is None:
-        return ours.text()
-    mark = {INSIDE: "✓", NEAR: "≈", APART: "✗"}[verdict(ours, paper)]
+        return said
+    mark = {OVERLAP: "✓", APART: "✗"}[verdict(ours, paper)]
     half = "" if paper.half_width is None else f" ± {paper.half_width:g}"
-    return f"{ours.text()} ({paper.mean:g}{half}) {mark}"
+    return f"{said} ({paper.mean:g}{half}) {mark}"
+
+
+def boldface(parity: Mapping[str, Cell | Value], accuracy: Mapping[str, Cell | Value]) -> str | None:
+    """Pick the method that the paper's rule highlights.
+
+    It is the one with "the best accuracy among the set of methods that achieve the smallest bias within the margin of error". The margin is
+    read as an interval that overlaps with that of the smallest bias.
+
+    Examples
+    --------
+    >>> parity = {"BL": Value(4.7, 0.5), "DPR": Value(3.0, 0.7), "R2B": Value(2.1, 0.4)}
+    >>> boldface(parity, {"BL": Value(35.5), "DPR": Value(33.4), "R2B": Value(35.5)})
+    'R2B'
+    """
+    if not parity:
+        return None
+    least = min(parity.values(), key=lambda value: value.mean)
+    within = [
+        name
+        for name, value in parity.items()
+        if value.mean - (value.half_width or 0.0) <= least.mean + (least.half_width or 0.0) + 1e-9 and name in accuracy
+    ]
+    # The fairer of two that are equally accurate.
+    return min(within, key=lambda name: (-accuracy[name].mean, parity[name].mean)) if within else None
 
 
 def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments import neighbours
 from experiments.forest import DEPTH, Bins, _kernels, classification_forest, regression_forest
 from experiments.labelling import LABEL_METHODS, channel_of, drawn_labels, parity_of_channel, weights_of
 from experiments.learners import measures_of, vote
@@ -83,6 +84,27 @@ def test_equally_distant_rows_come_in_their_order() -> None:
     query = train[:50]
     exact = ((train[None] - query[:, None]) ** 2).sum(axis=2).round(9)
     np.testing.assert_array_equal(nearest(train, query, 5), np.argsort(exact, axis=1, kind="stable")[:, :5])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_two_precisions_find_the_neighbours_of_one(ties: bool) -> None:
+    # Double precision for all pairs is the reference; single precision only proposes candidates.
+    rng = np.random.default_rng(2)
+    train, query = rng.normal(size=(6_000, 12)), rng.normal(size=(300, 12))
+    if ties:
+        train, query = train[:, :3].round(1), query[:, :3].round(1)
+    squares = (train**2).sum(axis=1), (query**2).sum(axis=1)
+    reference = neighbours._on_cpu(train, query, squares, 5, neighbours._bits(train))
+    np.testing.assert_array_equal(neighbours._in_two_steps(train, query, squares, 5), reference)
+
+
+def test_ties_between_classes_go_to_the_lowest_where_asked() -> None:
+    scores = np.array([[0.4, 0.2, 0.4], [0.2, 0.4, 0.4]])
+    y, groups = np.array([2, 1]), np.array([0, 1])
+    assert measures_of(scores, y, groups)["top_1"] == pytest.approx(0.5)
+    assert measures_of(scores, y, groups, ties="lowest")["top_1"] == pytest.approx(0.5)
+    assert measures_of(scores, np.array([0, 1]), groups, ties="lowest")["top_1"] == 1.0
+    assert measures_of(scores, np.array([2, 2]), groups, ties="lowest")["top_1"] == 0.0
 
 
 def test_votes_count_neighbours_by_weight() -> None:

@@ -12,15 +12,16 @@ from reruns import assert_agrees, assert_comes_out_again
 from experiments import MODULES, find
 from experiments.adult import run as adult_run
 from experiments.adult import split_of
+from experiments.adult_page import SETTINGS, bold_there
 from experiments.experiment import Row
 from experiments.figures import Axis, Panel, Picture, Series
 from experiments.journal import read_results, results_path
-from experiments.labelling import LABEL_METHODS, METHODS
+from experiments.labelling import LABEL_METHODS, METHODS, VISIBLE
 from experiments.paper_numbers import ADULT, Value
 from experiments.report import page_of
 from experiments.synthetic import biased_groups, sample_of
 from experiments.synthetic import run as synthetic_run
-from experiments.tables import Cell, beside, cell, chosen, tally, verdict
+from experiments.tables import Cell, beside, boldface, cell, chosen, tally, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -72,7 +73,8 @@ SMALL = {"classes": 4, "features": 10, "per_class": 1_000}
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("rounds", {"seed": 4, "classes": 16, "per_class": 2_000, "epsilon": 0.05}),
+        ("rounds", {"seed": 4, "classes": 16, "per_class": 2_000, "epsilon": 0.05, "target": None}),
+        ("rounds", {"seed": 2, "classes": 4, "per_class": 1_000, "epsilon": 0.0, "target": "population"}),
         ("synthetic", {"seed": 0, **SMALL, "learner": "knn", "method": "Exact", "attribute": "feature"}),
         ("synthetic", {"seed": 7, **SMALL, "learner": "rf", "method": "RW", "attribute": "hidden"}),
         ("synthetic", {"seed": 9, **SMALL, "learner": "rf", "method": "DPR", "attribute": "hidden"}),
@@ -116,11 +118,22 @@ def test_the_optimum_is_lowest_where_the_page_says_so() -> None:
 
 def test_verdicts_follow_their_definition() -> None:
     paper = Value(3.8, 0.2)
-    means = [3.56, 3.54, 4.04, 5.3, 5.31, 2.3, 2.2]
-    said = [verdict(Cell(mean, 0.1, 10), paper).split()[1] for mean in means]
-    assert said == ["the", "1.5", "the", "1.5", "matched", "1.5", "matched"]
-    assert tally([verdict(None, paper), verdict(Cell(3.8, None, 1), paper)]) == "1 within the interval, 1 not run"
+    # 0.1 of ours, 0.2 of the paper's, 0.05 of its rounding.
+    means = [3.46, 3.44, 4.14, 4.16]
+    assert [verdict(Cell(mean, 0.1, 10), paper).split()[1] for mean in means] == ["overlap", "apart", "overlap", "apart"]
+    assert verdict(Cell(50.3, 0.3, 10), Value(48.0)) == "intervals apart"
+    assert tally([verdict(None, paper), verdict(Cell(3.8, None, 1), paper)]) == "1 intervals overlap, 1 not run"
     assert beside(Cell(3.75, 0.12, 10), paper) == "3.8 ± 0.1 (3.8 ± 0.2) ✓"
+    assert beside(Cell(3.75, 0.12, 10), Value(4.4, 0.1), bold=True) == "**3.8 ± 0.1** (4.4 ± 0.1) ✗"
+
+
+def test_boldface_is_the_papers_own() -> None:
+    # Table 1 prints DPR, R2B, R2B, R2B in bold.
+    assert [bold_there(p, learner) for p, learner in SETTINGS] == ["DPR", "R2B", "R2B", "R2B"]
+    parity = {"A": Cell(1.0, 0.2, 10), "B": Cell(1.3, 0.2, 10), "C": Cell(1.6, 0.3, 10)}
+    accuracy = {"A": Cell(30.0, 1.0, 10), "B": Cell(31.0, 1.0, 10), "C": Cell(40.0, 1.0, 10)}
+    assert boldface(parity, accuracy) == "B"
+    assert boldface({}, {}) is None
 
 
 def test_an_interval_is_students() -> None:
@@ -169,7 +182,7 @@ TINY_SYNTHETIC = {"classes": 4, "features": 10, "per_class": 100, "test_rows": 4
 
 @pytest.mark.parametrize("learner", ["knn", "rf"])
 def test_every_method_can_be_run_small(learner: str) -> None:
-    for method in METHODS:
+    for method in (*METHODS, VISIBLE):
         rows = [adult_run({**TINY_ADULT, "p": 0.5, "learner": learner, "method": method}, 0, None)]
         for attribute in ("hidden", "feature"):
             rows.append(synthetic_run({**TINY_SYNTHETIC, "learner": learner, "method": method, "attribute": attribute}, 0, None))

@@ -246,7 +246,7 @@ class R2B0(HTO):
     Attributes
     ----------
     rho_, thresholds_
-        As in :class:`HTO`; of the reading "algorithm", as in :class:`R2B`.
+        As in :class:`HTO`; the reading "algorithm" pins no mean and has the thresholds of :class:`R2B`.
 
     Examples
     --------
@@ -276,7 +276,7 @@ class R2B0(HTO):
             super()._learn(dataset)
             return
         self._round._learn(dataset)
-        self.rho_, self.thresholds_ = self._round.rho_, self._round.thresholds_
+        self.thresholds_ = self._round.thresholds_
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         return super()._respond(labels, groups) if self._round is None else self._round._respond(labels, groups)

@@ -1,0 +1,79 @@
+"""Appendix C, third effect: equally probable classes are not equally frequent in a sample, and rare ones are measured badly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import pi, sqrt
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from experiments.experiment import Configuration, Experiment, Row
+from experiments.tables import MISSING, cell, chosen, markdown
+
+CLASSES: Final = (4, 16, 64, 256)
+SIZES: Final = (1_000, 4_000, 16_000, 64_000)
+SAMPLES: Final = 100
+GAP: Final = 0.5
+"""How much more probable the last class is in the second group, as a share of its probability."""
+
+
+def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
+    """Draw samples of equally probable classes and see how they differ; then how well a known parity of one class is measured."""
+    classes, size = configuration["classes"], configuration["size"]
+    rng = np.random.default_rng([seed, 34])
+    counts = rng.multinomial(size, np.full(classes, 1 / classes), size=SAMPLES)
+    pairs = np.abs(counts[:, 0] - counts[:, 1])
+    # Two groups of equal size; the last class has a known difference, the others make room for it.
+    shares = np.full((2, classes), 1 / classes)
+    shares[1, -1] *= 1 + GAP
+    shares[1, :-1] *= (1 - shares[1, -1]) / shares[1, :-1].sum()
+    halves = np.stack([rng.multinomial(size // 2, part, size=SAMPLES) / (size // 2) for part in shares])
+    measured = halves[1, :, -1] - halves[0, :, -1]
+    return {
+        "mean_gap": float(pairs.mean()),
+        "relative_gap": float(pairs.mean() / (size / classes)),
+        "rarest": float(counts.min(axis=1).mean() / (size / classes)),
+        "true_difference": float(shares[1, -1] - shares[0, -1]),
+        "relative_error": float(np.abs(measured / (shares[1, -1] - shares[0, -1]) - 1).mean()),
+    }
+
+
+def configurations(quick: bool) -> list[Configuration]:
+    """By classes and rows."""
+    return [{"classes": c, "size": n} for n in (SIZES[:1] if quick else SIZES) for c in (CLASSES[::2] if quick else CLASSES)]
+
+
+def constant(rows: Sequence[Row], classes: int, size: int) -> float | None:
+    """Give the mean difference between two classes over sqrt(n / L): the constant of the paper's Theta."""
+    found = cell(chosen(rows, classes=classes, size=size), "mean_gap", 1.0)
+    return None if found is None else found.mean / sqrt(size / classes)
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write the section from result rows."""
+    words = f"""The paper: with L equally probable classes and n rows, "E|n_k - n_j| = Theta(sqrt(n / L))", so that n must be much larger
+than L for classes to be balanced, and "the estimate of epsilon might be less reliable if n_k is small". The first column of results is
+the mean difference between two classes over sqrt(n / L), which for many rows is 2 / sqrt(pi) = {2 / sqrt(pi):.2f}; then the same
+difference and the rarest class, over n / L; then how far a known difference of one class between two groups (half of its probability) is
+measured off, on average, in % of it."""
+    body = []
+    for size in sorted({row["size"] for row in rows}):
+        for classes in CLASSES:
+            found = chosen(rows, size=size, classes=classes)
+            if found:
+                cells = [cell(found, name) for name in ("relative_gap", "rarest", "relative_error")]
+                numbers = [MISSING if value is None else f"{value.mean:.0f} %" for value in cells]
+                body.append([f"{size:,}", str(classes), f"{constant(rows, classes, size):.2f}", *numbers])
+    head = ["rows", "classes", "difference / sqrt(n / L)", "difference / (n / L)", "rarest / (n / L)", "parity of a class off by"]
+    return f"{words}\n\n{markdown(head, body)}" if body else f"{words}\n\nNot run."
+
+
+EXPERIMENT: Final = Experiment(
+    name="appendix_balance",
+    title="Appendix C: balance of the classes",
+    configurations=configurations,
+    run=run,
+    section=section,
+)
