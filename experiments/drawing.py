@@ -175,7 +175,7 @@ def _lines(picture: Picture) -> Any:
     room = min((WIDTH - left - gap * (columns - 1)) / columns, 620.0)
     keys: Keys = [(name, _line_look(names, series[name])) for name in drawn] if picture.legend else []
     if picture.legend and any(panel.level is not None for panel in picture.panels):
-        keys.append((picture.level, {"linestyle": "-", "linewidth": 10, "color": _SHADE}))
+        keys.append((picture.level, {"linestyle": "-", "linewidth": 10, "color": _SHADE, "solid_capstyle": "butt"}))
     tall, top = (
         max({1: 240.0, 2: 200.0}.get(columns, 150.0), 0.0 if picture.legend else len(names) * _LINE),
         74.0 + 20 * bool(keys) * len(_key_rows(keys)),
@@ -185,14 +185,14 @@ def _lines(picture: Picture) -> Any:
     figure = _figure(picture, max(left + columns * (room + gap) - gap, 620.0), top + step * len(picture.rows) + 18)
     _legend(figure, keys)
     for i, row in enumerate(picture.rows):
-        limits = _range(row)
         for j, panel in enumerate(row):
+            limits = _range([each for each in row if each.value == panel.value])
             ax = _axes(figure, left + j * (room + gap), top + i * step + 8, room - label, tall)
             _line_panel(ax, panel, picture, names, limits)
-            if j == 0:
+            if j == 0 or panel.value != row[j - 1].value:
                 ax.set_ylabel(panel.value.title, fontsize=10)
             if i == len(picture.rows) - 1 or j >= len(picture.rows[i + 1]):
-                ax.set_xlabel(picture.along.title, fontsize=10, labelpad=3)
+                ax.set_xlabel((panel.along or picture.along).title, fontsize=10, labelpad=3)
     return figure
 
 
@@ -213,16 +213,19 @@ def _line_panel(ax: Any, panel: Panel, picture: Picture, names: Sequence[str], l
         if not series.points:
             continue
         look = _line_look(names, series)
-        x, y, half = zip(*series.points, strict=True)
+        x, values, half = zip(*series.points, strict=True)
+        y = [max(value, limits[0]) for value in values]
         ax.plot(x, y, **look, markevery=max(1, len(x) // 10), clip_on=False, zorder=2 if series.plain else 3)
         if any(half):
             bars = [each or 0.0 for each in half]
             lower = [min(bar, value - limits[0]) for bar, value in zip(bars, y, strict=True)]
             ax.errorbar(x, y, yerr=(lower, bars), fmt="none", ecolor=look["color"], elinewidth=1.4, capsize=2.5, zorder=2)
         ends.append((series.name, float(x[-1]), float(y[-1]), look["color"]))
-    places = [place for each in picture.panels for series in each.series for place, *_ in series.points]
+    along = panel.along or picture.along
+    alike = [each for each in picture.panels if (each.along or picture.along) == along]
+    places = [place for each in alike for series in each.series for place, *_ in series.points]
     _scale(ax.yaxis, panel.value, *limits)
-    _scale(ax.xaxis, picture.along, *_edges(picture.along, min(places), max(places)))
+    _scale(ax.xaxis, along, *_edges(along, min(places), max(places)))
     if panel.level is not None:
         ax.axvspan(ax.get_xlim()[0], panel.level, color=_SHADE, zorder=0)
     ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=5)

@@ -77,12 +77,15 @@ class Panel:
         What is measured: upwards for lines, to the right for dots.
     level : float or None
         A level to compare with, such as that of chance: a dotted line, or a shade on the axis along which points stand.
+    along : Axis or None
+        What the lines of this panel run along, where panels differ.
     """
 
     title: str
     series: tuple[Series, ...]
     value: Axis
     level: float | None = None
+    along: Axis | None = None
 
 
 @dataclass(frozen=True)

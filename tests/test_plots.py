@@ -164,7 +164,7 @@ def test_a_frontier_draws_what_changes_against_epsilon() -> None:
     np.testing.assert_allclose(ax.lines[0].get_xydata(), np.column_stack([path.epsilon, 100 * path.expected_changes]))
     assert len(ax.lines) == 1  # all of them proven
     assert ax.get_ylim()[0] == 0
-    assert f"{100 * path.expected_changes[0]:.2f} % of labels change at epsilon 0, 0.00 % of labels change" in title(ax)
+    assert f"labels that change: {100 * path.expected_changes[0]:.2f} % at epsilon 0, 0.00 % at epsilon {path.epsilon[-1]:.4g}" in title(ax)
     assert title(path[:0].plot()) == "What parity costs"
     with pytest.warns(r2b.errors.NotSolvedWarning):
         stopped = r2b.frontier(RNG.dirichlet(np.ones(3), 600), sensitive_features=SEX, epsilons=[0.0], max_iter=1)
@@ -213,6 +213,14 @@ def test_parity_of_predictions_is_drawn_beside_chance() -> None:
     assert ax.texts[1].get_text().startswith(f"{100 * found.hard:.2f} %, p")
     assert title(ax) == f"Parity of predictions on 600 rows, accuracy {100 * float(found.accuracy or 0):.2f} %"
     assert names(measure(None, soft.argmax(axis=1), sensitive_features=SEX, n_permutations=0).plot()) == ["classes"]
+
+
+def test_a_number_and_its_sign_stay_on_one_line() -> None:
+    from r2b._plot import titled
+
+    _, ax = plt.subplots(figsize=(3, 3))
+    titled(ax, " ".join(f"{n}.25 %" for n in range(40)))
+    assert len(lines := ax.get_title("left").split("\n")) > 3 and all(line.endswith(" %") for line in lines)
 
 
 def test_axes_come_back_and_others_are_refused() -> None:

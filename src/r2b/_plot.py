@@ -109,8 +109,9 @@ def dress(ax: Any, grid: str = "both") -> None:
 
 def titled(ax: Any, *lines: str) -> None:
     """Write a title at the left, its lines broken where they are too long for a picture."""
-    broken = [part for line in lines if line for part in wrap(line, max(20, int(_room(ax) / 5.9)))]
-    ax.set_title("\n".join(broken), loc="left", fontsize=11, parse_math=False, **_fonts(lines))
+    kept = [line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines]  # a number and its sign stay on one line
+    broken = "\n".join(part for line in kept for part in wrap(line, max(20, int(_room(ax) / 5.9))))
+    ax.set_title(broken.replace("\N{NO-BREAK SPACE}", " "), loc="left", fontsize=11, parse_math=False, **_fonts(lines))
 
 
 def _room(ax: Any) -> float:

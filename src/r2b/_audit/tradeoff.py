@@ -166,10 +166,8 @@ class Frontier(Sequence[FrontierPoint]):
         scaled(ax.xaxis, "epsilon")
         scaled(ax.yaxis, "labels expected to change (%)")
         ax.set_ylim(bottom=0)
-        ends = [
-            f"{percent(point.expected_changes)} of labels change at epsilon {point.epsilon:.4g}" for point in (*self[:1], *self[1:][-1:])
-        ]
-        titled(ax, "What parity costs", ", ".join(ends))
+        ends = [f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}" for point in (*self[:1], *self[1:][-1:])]
+        titled(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
         return ax
 
 
