@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.theory_figures import balance
 
 CLASSES: Final = (4, 16, 64, 256)
 SIZES: Final = (1_000, 4_000, 16_000, 64_000)
@@ -76,4 +77,5 @@ EXPERIMENT: Final = Experiment(
     configurations=configurations,
     run=run,
     section=section,
+    figures=balance,
 )

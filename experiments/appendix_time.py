@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.theory_figures import growth
 from r2b._data.compute import one_blas_thread
 from r2b.methods import R2B, Exact, LabelMethod
 from r2b.metrics import demographic_parity
@@ -157,5 +158,6 @@ EXPERIMENT: Final = Experiment(
     configurations=configurations,
     run=run,
     section=section,
+    figures=growth,
     seeds=(0, 1, 2),
 )

@@ -14,6 +14,7 @@ import numpy as np
 import r2b
 from experiments.convergence_page import ROUNDS, section
 from experiments.experiment import Configuration, Experiment, Row
+from experiments.theory_figures import convergence
 from r2b.datasets import load_adult
 from r2b.methods import R2B
 from r2b.metrics import demographic_parity
@@ -99,5 +100,6 @@ EXPERIMENT: Final = Experiment(
     configurations=configurations,
     run=run,
     section=section,
+    figures=convergence,
     seeds=(0,),
 )

@@ -21,6 +21,7 @@ from experiments.guarantee_page import section
 from experiments.labelling import channel_of, drawn_labels
 from experiments.learners import NEIGHBOURS, drawn_forest, per_class_forest, vote
 from experiments.neighbours import nearest
+from experiments.theory_figures import guarantee
 from r2b.metrics import demographic_parity
 from r2b.metrics.theory import generalization_bound, rademacher_complexity
 
@@ -118,5 +119,6 @@ EXPERIMENT: Final = Experiment(
     configurations=configurations,
     run=run,
     section=section,
+    figures=guarantee,
     seeds=(0, 1, 2),
 )

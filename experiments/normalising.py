@@ -21,6 +21,7 @@ from experiments.learners import NEIGHBOURS, vote
 from experiments.neighbours import nearest
 from experiments.normalising_page import section
 from experiments.synthetic import CLASSES, N_GROUPS, PER_CLASS, biased_groups, sample_of
+from experiments.theory_figures import normalising
 from r2b.methods import HTO, OST, R2B0
 from r2b.methods.binary import answer
 from r2b.methods.ost import transform_scores
@@ -164,4 +165,5 @@ EXPERIMENT: Final = Experiment(
     configurations=configurations,
     run=run,
     section=section,
+    figures=normalising,
 )

@@ -56,8 +56,17 @@ def _account(rows: Sequence[Row]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw parity by round: one panel per number of classes and of rows per class, one line per epsilon."""
-    rows = [row for row in rows if row.get("target") is None]
+    """Draw parity by round, the mean free and pinned."""
+    drawn = {}
+    for target, stem, name in ((None, "parity", "mean free"), ("population", "parity-pinned", "mean pinned")):
+        found = [row for row in rows if row.get("target") == target]
+        if found:
+            drawn[stem] = _picture(found, f"Parity of the training labels by ADMM round, {name}")
+    return drawn
+
+
+def _picture(rows: Sequence[Row], title: str) -> Picture:
+    """Give one panel per number of classes and of rows per class, one line per epsilon."""
     sizes, epsilons = (sorted({row[name] for row in rows}) for name in ("per_class", "epsilon"))
     grid = []
     for classes in sorted({row["classes"] for row in rows}):
@@ -67,12 +76,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
             for epsilon in epsilons:
                 found = chosen(rows, classes=classes, per_class=size, epsilon=epsilon)
                 series.append(Series(f"{100 * epsilon:g} %", points((t, cell(found, f"round_{t}")) for t in ROUNDS)))
-            title = f"{classes} classes, {size:,} rows each"
-            panels.append(Panel(title, tuple(series), Axis("parity of the labels (%)", zero=True)))
+            shape = f"{classes} classes, {size:,} rows each"
+            panels.append(Panel(shape, tuple(series), Axis("parity of the labels (%)", zero=True)))
         grid.append(tuple(panels))
     words = "One line for each epsilon, named at its end; round 0 is the data. Mean over seeds with 99 % intervals."
     along = Axis("ADMM rounds (logarithmic above 1)", "symlog", (0.0, 1.0, 10.0, 100.0))
-    return {"parity": Picture("Parity of the training labels by ADMM round", words, tuple(grid), along)} if grid else {}
+    return Picture(title, words, tuple(grid), along)
 
 
 def _cases(rows: Sequence[Row]) -> list[tuple[int, float]]:
