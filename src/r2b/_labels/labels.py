@@ -17,7 +17,8 @@ from r2b._data.compute import seed_of
 from r2b._labels.account import Change, ConstraintCost, account, costliest_constraints
 from r2b._labels.plots import plot_means
 from r2b._labels.realised import Realised
-from r2b._labels.rule import LabelRows, MemoryRows, Solution, read_new
+from r2b._labels.rule import LabelRows, MemoryRows, Solution
+from r2b._labels.unseen import Unseen, read_known_or_new
 from r2b.errors import ParameterError, RowsUnavailableError
 
 if TYPE_CHECKING:
@@ -295,7 +296,6 @@ class FairLabels(Solution):
         Returns
         -------
         r2b.engines.SQL
-            ``count``, ``select``, ``create`` and ``check`` are statements, ``answers`` what is joined.
 
         Raises
         ------
@@ -306,8 +306,8 @@ class FairLabels(Solution):
         --------
         >>> import r2b
         >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": ["f", "f", "m", "m"]})
-        >>> fair.sql("duckdb", table="people", label="job").select.splitlines()[-2:]
-        ['FROM "people" AS old', 'LEFT JOIN r2b_answers AS new ON old."job" = new."k0" AND ...']
+        >>> fair.sql("duckdb", table="people", label="job").select.splitlines()[-2]
+        'FROM "people" AS old'
         """
         from r2b.engines.sql import statements
 
@@ -323,17 +323,20 @@ class FairLabels(Solution):
         normalize: bool = False,
         form: Form = "soft",
         random_state: RandomState = 0,
+        unseen: Unseen = "error",
     ) -> Any:
         """Apply the prices to new rows.
 
         Parameters
         ----------
         y, sensitive_features, control_features, sample_weight, normalize
-            As for ``debias``; classes and groups must be among those fitted. Values of continuous attributes may be new.
+            As for ``debias``. Values of continuous attributes may be new.
         form : {"soft", "round", "sample", "expand"}
             The form in which labels leave, as the methods of these names give it for the fitted rows.
         random_state : int, Generator or None
             For "round" and "sample".
+        unseen : {"error", "overall"}
+            Rows of a class or group that was not fitted: refused, or given the distribution that fair labels have overall.
 
         Returns
         -------
@@ -347,12 +350,11 @@ class FairLabels(Solution):
         """
         if form not in get_args(Form):
             raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
-        read = read_new if self.rows is None else self.rows.read
-        rows = read(self.rule, y, sensitive_features, control_features, sample_weight, normalize)
+        rule, rows = read_known_or_new(self, self.rows, unseen, y, sensitive_features, control_features, sample_weight, normalize)
         if form in ("soft", "expand"):
-            return rows.soft(self.rule, np.float64) if form == "soft" else rows.expand(self.rule, None)
+            return rows.soft(rule, np.float64)[:, : len(self.classes)] if form == "soft" else rows.expand(rule, None)
         seed = seed_of(random_state)
-        return rows.round(self.rule, seed, None) if form == "round" else rows.sample(self.rule, seed, None)
+        return rows.round(rule, seed, None) if form == "round" else rows.sample(rule, seed, None)
 
     def in_memory(self) -> FairLabels:
         """Give the same labels with their rows in memory: those on a device or in a table are read into it."""

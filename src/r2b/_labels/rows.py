@@ -50,6 +50,8 @@ class Response:
         P(new class | old class, cell), where prices do not tell it.
     splits : Responses, optional
         Shifts of cells and the small lambda at which they tell the labels, where those above leave ties.
+    answers : ndarray of shape (n_cells, n_classes), optional
+        What the rows of a cell get whatever their label; NaN for cells that have prices.
 
     Examples
     --------
@@ -63,13 +65,19 @@ class Response:
     costs: Floats | None = None
     table: Floats | None = None
     splits: Responses | None = None
+    answers: Floats | None = None
 
     def of_rows(self, labels: Array, cells: Array) -> Array:
         """Give the new label of rows of probabilities."""
         if self.unchanged:
-            return labels
-        worth = labels if self.costs is None else labels @ -self.costs
-        return respond(worth, cells, *(self.splits or (self.shifts, self.lam)))
+            found = labels
+        else:
+            worth = labels if self.costs is None else labels @ -self.costs
+            found = respond(worth, cells, *(self.splits or (self.shifts, self.lam)))
+        if self.answers is None:
+            return found
+        given = self.answers[cells]
+        return np.where(np.isnan(given), found, given)
 
     def channel(self) -> Floats:
         """Answer of every cell to every pure class: P(new class | old class, cell)."""

@@ -58,6 +58,16 @@ class Rule:
     table: Floats | None = field(default=None, repr=False)
     splits: Responses | None = field(default=None, repr=False)
 
+    @property
+    def class_names(self) -> list[Any]:
+        """The classes that rows leave with."""
+        return list(self.schema.classes.values.tolist())
+
+    @property
+    def known_crossings(self) -> bool:
+        """Whether new rows must be of crossings that were fitted: where a table, and no prices, has the answers."""
+        return self.table is not None
+
     def response(self, cells: Layout) -> Response:
         """Give the map from old to new labels in these cells."""
         splits = self.splits and self.splits._replace(prices=self.families.shifts(cells, self.splits.prices))
@@ -346,7 +356,7 @@ class MemoryRows(LabelRows):
 def read_new(rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> MemoryRows:
     """Read new rows into memory with the classes and groups of a rule."""
     known = {"sensitive_features": sensitive, "control_features": control, "sample_weight": weight}
-    return MemoryRows(rule.schema.read(y, **known, normalize=normalize, known_crossings=rule.table is not None))
+    return MemoryRows(rule.schema.read(y, **known, normalize=normalize, known_crossings=rule.known_crossings))
 
 
 def _no_table() -> RowsUnavailableError:

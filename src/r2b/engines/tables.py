@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 from numpy.typing import ArrayLike
 
@@ -15,19 +15,21 @@ from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups
+from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, one_of
 from r2b._data import Continuous, Dataset, Membership, Schema
 from r2b._data.dataset import read_labels
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
+from r2b._labels.rule import Rule
 from r2b._labels.task import MemoryTask, Task
+from r2b._labels.unseen import Unseen, widened
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.opening import open_source
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
 from r2b.engines.source import Source
 from r2b.engines.table_rows import TableRows, classes_of, gathered, held_rows, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import dataset_of, groups_of, refuse_lists_as_text
-from r2b.errors import ParameterError
+from r2b.errors import ParameterError, UnseenError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
 _WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
@@ -150,6 +152,7 @@ class Scan:
         control_features: str | Sequence[str] | None = None,
         sample_weight: str | None = None,
         normalize: bool = False,
+        unseen: Unseen = "error",
     ) -> FairLabels:
         """Apply prices that were found before, such as last month's, to this table: :meth:`r2b.FairLabels.transform` for rows elsewhere.
 
@@ -159,6 +162,9 @@ class Scan:
             From any :func:`r2b.debias`, or loaded with :func:`r2b.load`.
         label, sensitive_features, control_features, sample_weight, normalize
             Columns of this table, as for :meth:`debias`; classes, and crossings of attributes, must be among those fitted.
+        unseen : {"error", "overall"}
+            Rows of a class, or of a crossing of attributes, that was not fitted: refused, or given the distribution that fair labels have
+            overall, which keeps a new group in parity with all others. Where there are such rows the table is counted once more.
 
         Returns
         -------
@@ -182,10 +188,26 @@ class Scan:
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         refuse_other_kind(fair, roles, self.source.name)
+        one_of("unseen", unseen, get_args(Unseen))
         held = None if roles.categorical else held_rows(self.source, roles, fair.schema, normalize)
-        counted = None if roles.soft else held or recounted(self.source, fair.schema, roles)
+        counted = None
+        if roles.soft and unseen == "overall":
+            fair = replace(fair, rule=self._widened(fair, roles))
+        elif not roles.soft:
+            try:
+                counted = held or recounted(self.source, fair.schema, roles)
+            except UnseenError:
+                if unseen == "error":
+                    raise
+                fair = replace(fair, rule=self._widened(fair, roles))
+                counted = recounted(self.source, fair.schema, roles)
         total = None if held is None else held.n_rows
         return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, held, total))
+
+    def _widened(self, fair: FairLabels, roles: ColumnRoles) -> Rule:
+        """Give the rule with answers for what this table has and the fitted one had not."""
+        tally = self.source.tally([*(() if roles.soft else roles.label), *roles.attributes])
+        return widened(fair, None if roles.soft else tally.columns[roles.label[0]], **roles.features(tally.columns))
 
     def audit(
         self,
