@@ -127,9 +127,10 @@ def widened(fair: Solution, y: Any, sensitive_features: Any, control_features: A
     wide = Schema(
         schema.columns, tuple(vocabularies), table, schema.n_control, schema.kinds, schema.settings, classes=classes, is_soft=schema.is_soft
     )
-    shifts, answers = _new_cells(fair, added)
+    codes_before = _fitted_codes(schema, wide)
+    shifts, answers = _new_cells(fair, codes_before)
     made = WidenedRule(wide, rule.families, rule.prices, rule.lam, costs=rule.costs, base=rule, answers=answers, new_shifts=shifts)
-    return made if y is None else replace(made, table=_channel(fair, wide, shifts, answers))
+    return made if y is None else replace(made, table=_channel(fair, codes_before, len(classes), shifts, answers))
 
 
 def _longer(known: Any, column: Any, called: str) -> Vocabulary:
@@ -147,22 +148,38 @@ def _longer(known: Any, column: Any, called: str) -> Vocabulary:
     )
 
 
-def _new_cells(fair: Solution, added: Array) -> tuple[Floats, Floats]:
+def _fitted_codes(schema: Schema, wide: Schema) -> Array:
+    """Give the cells of the wider schema in the codes of the fitted one; -1 for values that are new."""
+    codes = np.array(wide.table, np.int64)
+    for place, (old, new) in enumerate(zip(schema.vocabularies, wide.vocabularies, strict=True)):
+        mine, last = wide.table[:, place], new.n_codes - 1
+        codes[mine >= len(old.values), place] = -1
+        if old.missing_code is not None:
+            codes[mine == last, place] = old.missing_code
+    return codes
+
+
+def _new_cells(fair: Solution, codes: Array) -> tuple[Floats, Floats]:
     """Give the shifts of new cells, and what the rows of all cells get whatever their label."""
     schema, n_classes = fair.schema, len(fair.schema.classes)
-    shifts = np.zeros((len(added), n_classes))
-    answers = np.full((len(schema.table) + len(added), n_classes), np.nan)
-    sizes = [vocabulary.n_codes for vocabulary in schema.vocabularies]
-    for place, cell in enumerate(added):
-        try:
-            if (cell >= sizes).any() or fair.table is not None:
-                raise UnseenError("A value is new.", remedy="")
-            # Each of its values has a price: families of single attributes know what the crossing costs.
-            one = Groups(*replace(Layout(*schema.parts), table=cell[None, :].copy()).parts, codes=np.zeros(1, np.uint8))
-            shifts[place] = fair.families.shifts(one, fair.prices)[0]
-        except UnseenError:
-            answers[len(schema.table) + place] = overall(fair, cell)
+    n_fitted = len(schema.table)
+    shifts, answers = np.zeros((len(codes) - n_fitted, n_classes)), np.full((len(codes), n_classes), np.nan)
+    for place, cell in enumerate(codes[n_fitted:]):
+        priced = None if (cell < 0).any() or fair.table is not None else _shift(fair, cell)
+        if priced is None:
+            answers[n_fitted + place] = overall(fair, cell)
+        else:
+            shifts[place] = priced
     return shifts, answers
+
+
+def _shift(fair: Solution, cell: Array) -> Floats | None:
+    """Give what a new crossing of known values costs: families of single attributes know it, others do not."""
+    layout = replace(Layout(*fair.schema.parts), table=cell[None, :].copy())
+    try:
+        return np.asarray(fair.families.shifts(Groups(*layout.parts, codes=np.zeros(1, np.uint8)), fair.prices)[0])
+    except UnseenError:
+        return None
 
 
 def overall(fair: Solution, cell: Array) -> Floats:
@@ -172,7 +189,7 @@ def overall(fair: Solution, cell: Array) -> Floats:
     ----------
     fair : Solution
     cell : ndarray of shape (n_attributes,)
-        Codes of the values of the attributes.
+        Codes of the values of the attributes; -1 for one that is new.
     """
     families = [
         (member, how) for member, how in zip(fair.families.members, fair.families.counting, strict=True) if isinstance(how, Crossings)
@@ -189,18 +206,17 @@ def overall(fair: Solution, cell: Array) -> Floats:
     return np.asarray(mean / mean.sum())
 
 
-def _channel(fair: Solution, wide: Schema, shifts: Floats, answers: Floats) -> Floats:
+def _channel(fair: Solution, codes: Array, n_wide: int, shifts: Floats, answers: Floats) -> Floats:
     """Give P(new class | old class, cell) for all cells and classes; no row leaves with a class that is new."""
-    n_fitted, n_classes, n_wide = len(fair.schema.table), len(fair.schema.classes), len(wide.classes)
+    n_fitted, n_classes = len(fair.schema.table), len(fair.schema.classes)
     known = fair.rule.response(fair.schema)
-    channel = np.zeros((len(wide.table), n_wide, n_wide))
+    channel = np.zeros((len(codes), n_wide, n_wide))
     channel[:n_fitted, :n_classes, :n_classes] = known.channel()
-    if len(shifts):
-        priced = replace(known, shifts=shifts, table=None, splits=None)
-        channel[n_fitted:, :n_classes, :n_classes] = priced.channel() if known.table is None else 0.0
-    for cell, codes in enumerate(wide.table):
-        if np.isfinite(answers[cell]).all():
-            channel[cell, :, :n_classes] = answers[cell]
+    if len(shifts) and known.table is None:
+        channel[n_fitted:, :n_classes, :n_classes] = replace(known, shifts=shifts).channel()
+    for cell, given in enumerate(answers):
+        if np.isfinite(given).all():
+            channel[cell, :, :n_classes] = given
         else:
-            channel[cell, n_classes:, :n_classes] = overall(fair, codes)
+            channel[cell, n_classes:, :n_classes] = overall(fair, codes[cell])
     return channel
