@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -56,6 +57,7 @@ def test_figures_are_what_the_results_files_say(name: str) -> None:
 def read_svg(drawing: str) -> tuple[str, set[str]]:
     """Give the numbers that a picture says it shows, and every text that is drawn: what no version of matplotlib changes."""
     root = ElementTree.fromstring(drawing)
+    assert set(re.findall(r'(?:url\(#|href="#)([^)"]*)', drawing)) <= {str(part.get("id")) for part in root.iter()}
     kind = "{http://www.w3.org/2000/svg}"
     [said] = root.findall(f"{kind}desc")
     return str(said.text), {"".join(text.itertext()) for text in root.iter(f"{kind}text")}
