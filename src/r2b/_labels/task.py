@@ -23,6 +23,7 @@ from r2b._labels.realised import means_by_cell
 from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
+from r2b._solve.oracle.blocks import chosen_kernel
 from r2b._solve.oracle.reference import Answers, Responses
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
@@ -32,6 +33,7 @@ from r2b.errors import InputError, NotSolvedWarning, ParameterError
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
 _ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
+_PASSES = 16  # of agreement, for each that the distance takes
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
 
@@ -202,12 +204,15 @@ class MemoryTask(Task):
         if prices is not None:
             truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
         oracle: MemoryOracle | ClassOracle | DesignOracle
+        kernel = settings.kernel
+        if settings.objective == "agreement":  # a path of many passes, which repay the loading of a kernel sooner
+            kernel = chosen_kernel(kernel, _PASSES * rows.entries)
         if _by_row(labels):
             families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
-            oracle = DesignOracle.of(rows, parity, settings.kernel, settings.threads, truth)
+            oracle = DesignOracle.of(rows, parity, kernel, settings.threads, truth)
             before = oracle.label_means()
         else:
-            oracle = oracle_of(rows, settings.kernel, settings.threads, truth)
+            oracle = oracle_of(rows, kernel, settings.threads, truth)
             before = oracle.label_means()
             families, parity = resolve(request, dataset.groups, rows.group_weight, before)
         job = cls(

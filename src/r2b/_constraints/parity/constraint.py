@@ -17,7 +17,7 @@ import numpy as np
 
 from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
 from r2b._constraints.parity.bounds import Bound, MomentBound, Projected, TargetBound
-from r2b._data.arrays import Array, Floats, Places
+from r2b._data.arrays import Array, Flags, Floats, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,12 @@ class Parity:
         else:
             pairs = np.abs(self.design.T @ (self.cell_share[:, None] * self.design)).sum(axis=1)
         return float((pairs / self.share).max())
+
+    @cached_property
+    def banded(self) -> Flags:
+        """Where a bound leaves room between two sides, (n_groups, n_classes): inside it there is no price."""
+        counts = [member.groups.stop - member.groups.start for member in self.members]
+        return np.repeat([member.bound.epsilon > 0 for member in self.members], counts, axis=0)
 
     @cached_property
     def components(self) -> list[Places]:

@@ -50,6 +50,11 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
     return compiled
 
 
+def chosen_kernel(choice: KernelChoice, entries: int) -> KernelChoice:
+    """Name the kernel that is picked for so many entries."""
+    return "numpy" if choose_kernel(choice, entries) is reference else "compiled"
+
+
 @dataclass(eq=False)
 class Block:
     """Some rows of a table, in memory while a task reads them.

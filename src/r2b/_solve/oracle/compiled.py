@@ -301,3 +301,34 @@ def evaluate_design(labels: Array, design: Array, weight: Array, prices: Array, 
         rows = (_fixed(flat), n_classes, _fixed(counts), given.reshape(-1), room, levels[part])
         _evaluate_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond.reshape(-1), space, gathered.reshape(-1), out[1])
     out[0][...] += gathered[:, :n_classes]
+
+
+@compiled_kernel
+def scatter_design(answers: Array, design: Array, weight: Array, table: Array) -> None:
+    """Add ``w b_g b_h (D - D 1 1' D / 1' D 1)`` of rows to a table of classes x groups x classes x groups, D the classes of an answer.
+
+    Parameters
+    ----------
+    answers : ndarray of shape (n, n_classes)
+    design : ndarray of shape (n, n_groups)
+    weight : ndarray of shape (n,), or empty where each row weighs 1
+    table : ndarray of shape (n_classes, n_groups, n_classes, n_groups)
+    """
+    n_groups, n_classes = design.shape[1], answers.shape[1]
+    where = np.empty(n_classes, np.int64)
+    for i in range(answers.shape[0]):
+        size = 0
+        for k in range(n_classes):
+            where[size] = k
+            size += answers[i, k] > 0.0
+        if size < 2:  # such a row keeps its class whatever prices do
+            continue
+        own = weight[i] if weight.shape[0] > 0 else 1.0
+        for a in range(size):
+            for b in range(size):
+                part = own * ((1.0 if a == b else 0.0) - 1.0 / size)
+                for g in range(n_groups):
+                    amount = part * design[i, g]
+                    if amount != 0.0:
+                        for h in range(n_groups):
+                            table[where[a], g, where[b], h] += amount * design[i, h]

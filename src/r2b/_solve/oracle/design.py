@@ -150,18 +150,20 @@ class DesignOracle(GroupOracle):
     def curvature(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` for the groups of each component, in one pass."""
         folded = added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
-        return [block / (lam * self.total_weight) for block in folded]
+        for block in folded:
+            block *= 1.0 / (lam * self.total_weight)
+        return folded
 
     def _fold(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums:
         n_classes = prices.shape[1]
         folds = [Folded(len(groups), n_classes, None if entries is None else entries[groups]) for groups in components]
+        scatter = None if self.kernel is reference else self.kernel.scatter_design
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], np.empty((len(labels), n_classes))
             self.kernel.answer(labels, self._cells[: len(labels)], design @ prices, lam, self._levels[part], answers)
-            support = (answers > 0).astype(np.float64)
-            weight = self._weight[part] if len(self._weight) else np.ones(len(labels))
             for fold, groups in zip(folds, components, strict=True):
-                fold.add(design if len(groups) == design.shape[1] else design[:, groups], support, weight)
+                mine = design if len(groups) == design.shape[1] else design[:, groups]
+                fold.add_supports(mine, answers, self._weight[part], scatter)
         return [fold.table() for fold in folds]
 
     def label_means(self) -> Floats:
@@ -193,17 +195,16 @@ class DesignOracle(GroupOracle):
         if self.rows.entries * max(1, n_groups // _FEW_GROUPS) < THIN_FROM:
             return None
         sizes = sample_sizes(n_rows, min(ROWS_PER_PRICE * n_groups * n_classes, n_rows // 4))
-        wanted = self._weigh(slice(None)).sum(axis=0) / self.total_weight
-        small, large = (self._sample(size, wanted) for size in sizes)
+        small, large = (self.sample(size) for size in sizes)
         if small is None or large is None:
             return None
         known = self.truth is None and self.rows.classes is None
         return Samples(small, large, self.label_means() - small.label_means() if known else None)
 
-    def _sample(self, size: int, wanted: Floats) -> DesignOracle | None:
+    def sample(self, size: int, kernel: KernelChoice | None = None) -> DesignOracle | None:
         """Take about so many rows, weighted so that every group has its share; None where some group has too few of them."""
         chosen = stretches(len(self.rows.groups), size)
-        design = self.design[chosen]
+        design, wanted = self.design[chosen], self._weigh(slice(None)).sum(axis=0) / self.total_weight
         if ((design != 0).sum(axis=0) < min(_FEWEST, size // 2)).any():
             return None
         weight = calibrated(design, self._weight[chosen] if len(self._weight) else np.ones(len(chosen)), wanted)
@@ -212,4 +213,4 @@ class DesignOracle(GroupOracle):
         rows, classes = self.rows, self.rows.classes
         matrix = None if rows.matrix is None else rows.matrix[chosen]
         taken = Rows(matrix, rows.groups[chosen], weight, rows.n_groups, rows.dataset, None, None if classes is None else classes[chosen])
-        return DesignOracle(taken, design, self.share, self.kernel_choice, self.threads)
+        return DesignOracle(taken, design, self.share, kernel or self.kernel_choice, self.threads)

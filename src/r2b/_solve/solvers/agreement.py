@@ -80,12 +80,14 @@ class _Programme:
     def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE, among: Flags | None = None) -> None:
         from scipy import sparse
 
-        self.scale, self.among = scale, among
+        self.scale = scale
         rows, self.parity = problem.rows_in_memory, problem.parity
         self.n_rows, self.n_classes = rows.labels.shape
         weight = np.ones(self.n_rows) if rows.weight is None else rows.weight
         weight = weight / weight.sum()
-        self.worth = (weight[:, None] * rows.labels).ravel()
+        # The entries that may be above 0: the unknowns, in the order of rows and classes.
+        self.row, self.column = np.nonzero(np.ones(rows.labels.shape, dtype=bool) if among is None else among)
+        self.worth = weight[self.row] * rows.labels[self.row, self.column]
         self.limit = {} if time_limit is None else {"time_limit": time_limit}
         sides = layout_of(self.parity)
         # Shares add up to 1: where a family is closed in all classes, the last follows from the others. Said twice, rounding contradicts.
@@ -96,13 +98,15 @@ class _Programme:
         # Means with offsets may lie below 0, where they have no ratio.
         ratios = [member.bound.shift is not None and isinstance(member.bound.shape, RatioBound) for member in self.parity.members]
         self.lowest = np.repeat(np.where(ratios, 0.0, -np.inf), self.n_classes)
-        part = (self.parity.matrix[rows.groups] * weight[:, None]).T / self.parity.share[:, None]
-        means = sparse.kron(sparse.csr_array(self.scale * part), sparse.eye_array(self.n_classes), format="csr")
+        part = self.scale * self.parity.matrix[rows.groups] * weight[:, None] / self.parity.share
+        place, group = np.nonzero(part[self.row])
+        entries = (part[self.row[place], group], (group * self.n_classes + self.column[place], place))
+        means = sparse.csr_array(entries, shape=(self.parity.n_groups * self.n_classes, len(self.worth)))
         self.upper = sparse.hstack([means, -self._moving(sides.high_slope.ravel())], format="csr")
         self.lower = sparse.hstack([-means, self._moving(sides.low_slope.ravel())], format="csr")
         self.high, self.low = self.scale * sides.high.ravel(), self.scale * sides.low.ravel()
-        none = sparse.csr_array((self.n_rows, self.n_levels))
-        each_row = sparse.hstack([sparse.kron(sparse.eye_array(self.n_rows), np.ones((1, self.n_classes))), none])
+        entries = (np.ones(len(self.row)), (self.row, np.arange(len(self.row))))
+        each_row = sparse.csr_array(entries, shape=(self.n_rows, len(self.row) + self.n_levels))
         # A level that is the mean over its family's groups, by their shares.
         part = np.repeat(sides.share / sides.total[sides.family], self.n_classes)
         family = sparse.csr_array((part, (self.level, np.arange(len(part)))), shape=(self.n_levels, len(part)))
@@ -131,7 +135,8 @@ class _Programme:
         status = _ENDS.get(found.status, Status.STALLED)
         if found.x is None:
             return Agreement(None, np.zeros((self.parity.n_groups, self.n_classes)), int(found.nit or 0), status)
-        answers = np.maximum(found.x[: self.n_rows * self.n_classes].reshape(self.n_rows, self.n_classes), 0.0)
+        answers = np.zeros((self.n_rows, self.n_classes))
+        answers[self.row, self.column] = np.maximum(found.x[: len(self.row)], 0.0)
         answers /= answers.sum(axis=1, keepdims=True)
         charge = np.zeros(len(self.level))
         duals = -np.asarray(found.ineqlin.marginals)
@@ -167,8 +172,6 @@ class _Programme:
 
         free = slice(len(self.worth), len(self.worth) + self.n_levels)
         low, high = np.zeros(len(cost)), np.full(len(cost), np.inf)
-        if self.among is not None:
-            high[: len(self.worth)][~self.among.ravel()] = 0.0
         low[free] = self.lowest
         return linprog(
             cost,

@@ -6,7 +6,6 @@ C the set of means that parity allows. E is piecewise affine, so near the end a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,15 +13,15 @@ import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
-from r2b._data.arrays import Flags, Floats, Places
+from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import in_order, parts_of
 from r2b._solve.oracle.reference import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
+from r2b._solve.solvers.faces import FaceSteps, Steps
 
 _REFINEMENTS = 2
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 _SPREAD = 100  # classes from which the block of one group is work enough for a thread
-_LEAST_DAMPING = 1e-11  # of 1 / lam: families that imply each other leave directions without any curvature
 
 
 def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
@@ -152,45 +151,6 @@ def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, s
     return LevelSystem(blocks, clipped, share).solve(right, balance) + held
 
 
-def _faces(parity: Parity, target: Projected) -> Iterator[tuple[slice, Floats]]:
-    for member in parity.members:
-        mine = Projected(target.means[member.groups], target.clipped[member.groups], target.slope[member.groups])
-        yield member.groups, member.bound.derivative(mine, parity.share[member.groups])
-
-
-def _across_face(block: Floats, normals: list[Floats], share: Floats, gap: Floats, along: Floats, damping: float) -> Floats:
-    """Solve on what is left of some groups' directions when those along the face are taken away."""
-    # With c = D^(1/2) d the projectors are orthogonal and the system is symmetric.
-    root = np.sqrt(share)[:, None]
-    scaled = block / root[:, :, None, None] / root[None, None, :, :]
-    right = root * gap - np.einsum("gkhl,hl->gk", scaled, root * along)
-    half = np.concatenate([scaled[:, :, :, k] @ normal for k, normal in enumerate(normals)], axis=2)
-    system = np.concatenate([normal.T @ half[:, k, :] for k, normal in enumerate(normals)])
-    system[np.diag_indices_from(system)] += damping
-    found = np.linalg.solve(system, np.concatenate([normal.T @ right[:, k] for k, normal in enumerate(normals)]))
-    ends = np.cumsum([normal.shape[1] for normal in normals])
-    step = np.stack([normal @ part for normal, part in zip(normals, np.split(found, ends[:-1]), strict=True)], axis=1)
-    return np.asarray(step / root)
-
-
-def _normals(parity: Parity, groups: Places, target: Projected) -> list[Floats]:
-    """For each class an orthonormal basis of the directions of some groups that leave the face, as columns."""
-    n_classes = target.means.shape[1]
-    parts: list[list[Floats]] = [[] for _ in range(n_classes)]
-    for mine, face in _faces(parity, target):
-        if mine.start not in groups:
-            continue
-        root = np.sqrt(parity.share[mine])
-        leaving = np.eye(len(root)) - root[:, None] * face / root
-        lengths, vectors = np.linalg.eigh(0.5 * (leaving + leaving.transpose(0, 2, 1)))
-        place = np.searchsorted(groups, mine.start)
-        for k in range(n_classes):
-            column = np.zeros((len(groups), int((lengths[k] > 0.5).sum())))
-            column[place : place + len(root)] = vectors[k][:, lengths[k] > 0.5]
-            parts[k].append(column)
-    return [np.concatenate(columns, axis=1) for columns in parts]
-
-
 _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
@@ -276,7 +236,8 @@ class Newton:
         """Give what is added to the step that parity asks for where the means at these prices go this part farther from an origin."""
         here = replace(self.start(prices), curvature=self._curvature(self.oracle, prices))
         moved = self._judged(prices, Evaluation(here.means + part * (here.means - origin), 0.0, None), self.damping)
-        return self._direction(replace(moved, curvature=here.curvature), self.damping) - self._direction(here, self.damping)
+        damping = self.damping / self.lam
+        return self._steps(replace(moved, curvature=here.curvature))(damping) - self._steps(here)(damping)
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
@@ -285,9 +246,9 @@ class Newton:
             return ahead
         # Made when a step is taken, not for points that are rejected or final.
         state = replace(state, curvature=self._serving(state, self.sample or self.oracle))
-        damping = state.damping
+        damping, steps = state.damping, self._steps(state)
         while damping < 1e3:
-            candidate = self._candidate(state, damping)
+            candidate = self._candidate(state, steps, damping)
             if candidate is not None and self._accept(state, candidate):
                 # Near the answer an estimated curvature hardly changes: it is kept as long as it serves.
                 keep = self.sample is not None and candidate.residual <= _SERVES * state.residual
@@ -318,12 +279,24 @@ class Newton:
         found = self._evaluate(here.prices, damping=here.damping)
         return replace(found, curvature=curvature) if self._accept(state, found) else None
 
-    def _candidate(self, state: NewtonState, damping: float) -> NewtonState | None:
+    def _candidate(self, state: NewtonState, steps: Steps, damping: float) -> NewtonState | None:
         try:
-            direction = self._direction(state, damping)
+            prices = state.prices + steps(damping / self.lam)
+            found = self._evaluate(prices, damping=max(damping / 20, 1e-13))
+            turned: Flags = (state.prices * prices < 0) & self.parity.banded
+            if damping == state.damping and turned.any() and not self._accept(state, found):
+                # A price that turns its sign jumps across its band: the step is made again with it at 0, inside. Later tries are short.
+                prices = state.prices + self._steps(self._released(state, turned))(damping / self.lam)
+                found = self._evaluate(prices, damping=found.damping)
         except np.linalg.LinAlgError:  # singular to the last bit: more damping will do
             return None
-        return self._evaluate(state.prices + direction, damping=max(damping / 20, 1e-13))
+        return found
+
+    def _released(self, state: NewtonState, entries: Flags) -> NewtonState:
+        """See a state as if the bound did not hold these entries."""
+        target = state.target
+        means = np.where(entries, state.means + state.prices / self.gamma, target.means)
+        return replace(state, gap=state.means - means, target=replace(target, means=means, clipped=target.clipped & ~entries))
 
     def _safe_step(self, state: NewtonState) -> NewtonState:
         # A proximal-gradient step never increases the envelope; where rounding hides even that, there is nothing left to gain.
@@ -384,14 +357,10 @@ class Newton:
         known = entries if isinstance(oracle, GroupOracle) else None
         return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam, known), known)
 
-    def _direction(self, state: NewtonState, damping: float) -> Floats:
-        """Give the step from here; a system that is singular to the last bit raises LinAlgError."""
+    def _steps(self, state: NewtonState) -> Steps:
+        """Give the steps from here by their damping; for a system that is singular to the last bit they raise LinAlgError."""
         assert state.curvature is not None
-        parity, target, gap, damping = self.parity, state.target, state.gap, damping / self.lam
-        if state.curvature.blocks is not None:
-            return level_step(state.curvature.blocks, target.clipped, gap, state.prices, parity.share, damping, self.gamma)
-        step = self.gamma * np.concatenate([np.einsum("kgh,hk->gk", face, gap[groups]) for groups, face in _faces(parity, target)])
-        for groups, block in zip(parity.components, state.curvature.components, strict=True):
-            normals = _normals(parity, groups, target)
-            step[groups] += _across_face(block, normals, parity.share[groups], gap[groups], step[groups], max(damping, _LEAST_DAMPING))
-        return np.asarray(step)
+        blocks, clipped, parity = state.curvature.blocks, state.target.clipped, self.parity
+        if blocks is None:
+            return FaceSteps(parity, state.target, state.gap, state.curvature.components, self.gamma)
+        return lambda damping: level_step(blocks, clipped, state.gap, state.prices, parity.share, damping, self.gamma)

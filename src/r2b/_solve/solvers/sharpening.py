@@ -20,7 +20,7 @@ from r2b._solve.certificate import PROVEN, Certificate, Problem, certify
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
-from r2b._solve.oracle.thinning import ROWS_PER_PRICE, thin
+from r2b._solve.oracle.thinning import thin
 from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
@@ -29,9 +29,10 @@ from r2b.errors import MissingExtraError
 
 _FIRST, _FIRST_SAMPLED = 0.1, 0.01  # lambda to begin with; smaller where a sample of the rows leads there
 _NEAR = 1e-3  # residual that will do there
-_SAMPLE = 500  # rows, at least, to find prices with before all rows are asked
+_SAMPLE, _PER_PRICE = 500, 10  # rows, at least, to find prices with before all rows are asked
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
+_ROUGH, _FINE = 1e-4, 2e-4  # residual that will do above this lambda, where the path only shows the way
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
 _AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
@@ -42,7 +43,7 @@ _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are t
 _PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
 _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
-_LEAP = 1_000  # entries that may still be labelled, from where on a linear programme is faster than the rest of the path
+_LEAP, _LONG_LEAP = 1_000, 8_000  # entries that may still be labelled: a linear programme is faster than the path; than other ways
 _ENDS = (1e-5, 1e-6)  # lambda at which its prices are tried
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
@@ -81,7 +82,11 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
         Residual in units of group means.
     limits : Limits
     """
-    begun, samples = time.perf_counter(), oracle.samples()
+    begun = time.perf_counter()
+    free = Responses(np.zeros((problem.n_groups, problem.n_classes)), _LAST)
+    if Newton(oracle, problem.parity, _LAST).start(free.prices).residual <= tol and prove(free.prices, free).holds:
+        return Sharpened(Outcome(free.prices, 0.0, Status.SOLVED), free)
+    samples = oracle.samples()
     lam = (_FIRST if samples is None else _FIRST_SAMPLED) * max(1.0, problem.costliest)
     begin = replace(problem, lam=lam)
     start = None if samples is not None else _from_sample(begin, oracle)
@@ -95,11 +100,15 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
 
 def _from_sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> Floats | None:
     """Give prices that a sample of the rows leads to, where it is much shorter than they are."""
-    n_wanted = max(_SAMPLE, ROWS_PER_PRICE * problem.n_groups * problem.n_classes)
-    if isinstance(oracle, DesignOracle) or oracle.rows.merged or 4 * n_wanted > len(oracle.rows.groups):
+    n_wanted = max(_SAMPLE, _PER_PRICE * problem.n_groups * problem.n_classes)
+    if oracle.rows.merged or 4 * n_wanted > len(oracle.rows.groups):
         return None
-    rows = thin(oracle.rows, n_wanted)
-    return solve(replace(problem, rows=rows), MemoryOracle(rows, "numpy", oracle.threads), tol=_NEAR, limits=Limits(_PATIENCE)).prices
+    few: MemoryOracle | DesignOracle | None
+    if isinstance(oracle, DesignOracle):
+        few = oracle.sample(n_wanted)
+    else:
+        few = MemoryOracle(thin(oracle.rows, n_wanted), "numpy", oracle.threads)
+    return None if few is None else solve(replace(problem, rows=few.rows), few, tol=_NEAR, limits=Limits(_PATIENCE)).prices
 
 
 @dataclass(eq=False)
@@ -123,6 +132,9 @@ class _Path:
         while zero is None and self.lam > _LEAST:
             found = self._next(splits.prices, _WAYS[:1])
             if found is None and few is not None and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED):
+                if (leapt := self._leap(splits.prices, few, _LONG_LEAP)) is not None:
+                    zero, splits = leapt
+                    break
                 zero = self._by_programme(splits, few)
             if found is None and zero is None and self.outcome.status not in _LIMITS:
                 found = self._next(splits.prices, _WAYS[1:])
@@ -130,8 +142,8 @@ class _Path:
                 break
             prices, few = found
             splits = Responses(prices, self.lam)
-            zero = self._proof(prices, splits, few)
-            if zero is None and (leapt := self._leap(prices, few)) is not None:
+            zero = self._proof(prices, splits, few) if self.lam <= _FINE else None
+            if zero is None and (leapt := self._leap(prices, few, _LEAP)) is not None:
                 zero, splits = leapt
         self.outcome.prices = splits.prices if zero is None else zero
         self.outcome.status = self.outcome.status if zero is None else Status.SOLVED
@@ -147,12 +159,12 @@ class _Path:
                 return found.prices
         return None
 
-    def _leap(self, prices: Floats, few: Screened) -> tuple[Floats, Responses] | None:
+    def _leap(self, prices: Floats, few: Screened, most: int) -> tuple[Floats, Responses] | None:
         """Go to the end at once where few rows are left: a linear programme of their best classes has its prices."""
         rows = few.oracle.rows
         worth = rows.labels - few.parity.shifts(prices)[rows.groups] if rows.entries <= _PROGRAMME else np.zeros((0, 1))
         near = worth >= worth.max(axis=1, keepdims=True, initial=-np.inf) - few.margin
-        if self.leaps == 0 or not 0 < near.sum() <= _LEAP:
+        if self.leaps == 0 or not 0 < near.sum() <= most:
             return None
         self.leaps -= 1
         slope, self.slope = self.slope, 0.0
@@ -185,15 +197,16 @@ class _Path:
     def _at(self, prices: Floats, lam: float, margin: float, plan: Plan) -> tuple[Floats, Screened] | None:
         """Solve at this lambda, on the rows that may be tied there."""
         guess = prices + self.slope * (lam - self.lam)
+        tol = max(self.tol, _ROUGH) if lam > _FINE else self.tol
         everything = Newton(self.oracle, self.problem.parity, lam)
         for _ in range(_ROUNDS):
             few = screened(self.oracle, self.problem.parity, prices, margin)
             newton = Newton(few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share)
             guess = min(guess, prices, key=lambda start: newton.start(start).residual)
-            found = self._run(plan(self._of(few, lam), newton, self.tol), guess)
+            found = self._run(plan(self._of(few, lam), newton, tol), guess)
             if found is None:
                 return None
-            if few.serves(found, lam) or everything.start(found).residual <= self.tol:
+            if few.serves(found, lam) or everything.start(found).residual <= tol:
                 return found, few
             # Some of the rows that were put together are tied here: look at them again from here.
             prices, guess, margin = found, found, 2.0 * margin

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, Literal
@@ -27,6 +27,7 @@ from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle.reference import Answers, AnyOracle, Evaluation, Inspection, Samples
 from r2b._solve.solvers import Limits, Outcome, solve
+from r2b._solve.solvers.faces import Steps
 from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
@@ -273,10 +274,11 @@ class DeviceNewton(Newton):
         """Take no steps on the sample in between: there a step costs as much as a walk over all rows, which is short on a device."""
         return None
 
-    def _direction(self, state: NewtonState, damping: float) -> Floats:
+    def _steps(self, state: NewtonState) -> Steps:
         blocks: Any = None if state.curvature is None else state.curvature.blocks
-        if blocks is None:
-            return super()._direction(state, damping)
+        return super()._steps(state) if blocks is None else partial(self._by_levels, state, blocks)
+
+    def _by_levels(self, state: NewtonState, blocks: Any, damping: float) -> Floats:
         step, clipped = np.zeros_like(state.prices), state.target.clipped
         active = np.flatnonzero(clipped.any(axis=0) | (state.prices != 0).any(axis=0))
         if not len(active):
@@ -284,7 +286,7 @@ class DeviceNewton(Newton):
         if len(active) < blocks.shape[1]:
             index = torch.from_numpy(active).to(blocks.device)
             blocks = blocks[:, index[:, None], index]
-        mine = (clipped[:, active], state.gap[:, active], state.prices[:, active], self.parity.share, damping / self.lam, self.gamma)
+        mine = (clipped[:, active], state.gap[:, active], state.prices[:, active], self.parity.share, damping, self.gamma)
         by_device = len(active) > _ON_HOST and blocks.is_cuda
         step[:, active] = device_level_step(blocks, *mine) if by_device else level_step(blocks.cpu().numpy(), *mine)
         return step
