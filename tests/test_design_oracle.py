@@ -21,6 +21,8 @@ from r2b._labels.task import MemoryTask
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import evaluated, folded_curvature, inspected
 from r2b._solve.oracle.thinning import calibrated
+from r2b._solve.solvers import faces
+from r2b._solve.solvers.newton import Newton
 
 KERNELS = ["numpy", "compiled"]
 
@@ -79,6 +81,40 @@ def test_walked_by_themselves_rows_answer_as_their_cells_do(kernel, kind, n, n_c
         folded = zip(*(folded_curvature(oracle, parity, prices, lam) for oracle in (by_cell, by_row)), strict=True)
         for cells, own in folded:
             np.testing.assert_allclose(own, cells, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["soft", "classes"])
+@pytest.mark.parametrize("part", [False, True])
+def test_rows_of_few_classes_bend_the_dual_as_products_say(kind, part, monkeypatch):
+    """At a small lambda rows have one to three of twelve classes: their curvature is added entry by entry."""
+    pytest.importorskip("numba")
+    rows, parity = a_table(400, kind, n_classes=12)
+    prices = np.random.default_rng(2).normal(size=(5, 12)) * 0.02
+    entries = np.ones((5, 12), dtype=bool)
+    entries[1, 3:6] = not part
+    calls = []
+    compiled = DesignOracle.of(rows, parity, "compiled")
+    scatter = compiled.kernel.scatter_design
+    monkeypatch.setattr(compiled.kernel, "scatter_design", lambda *given: (calls.append(1), scatter(*given)))
+    ours = compiled.curvature(prices, 0.02, parity.components, entries)
+    theirs = DesignOracle.of(rows, parity, "numpy").curvature(prices, 0.02, parity.components, entries)
+    assert calls
+    for mine, other in zip(ours, theirs, strict=True):
+        both = entries[:, :, None, None] & entries
+        np.testing.assert_allclose(np.where(both, mine, 0.0), other, rtol=0, atol=1e-12)
+
+
+def test_a_step_is_the_same_in_one_table_and_class_by_class(monkeypatch):
+    rows, parity = a_table(300, "soft")
+    newton = Newton(DesignOracle.of(rows, parity, "numpy"), parity, 0.3)
+    state = newton.start(np.random.default_rng(3).normal(size=(5, 5)) * 0.05)
+    state = replace(state, curvature=newton._curvature(newton.oracle, state.prices))
+    found = []
+    for most in (0, 10_000):
+        monkeypatch.setattr(faces, "_DENSE", most)
+        found.append(newton._steps(state)(1e-3))
+    assert np.abs(found[0]).max() > 1e-3
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

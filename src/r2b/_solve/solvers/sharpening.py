@@ -21,7 +21,7 @@ from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.oracle.thinning import thin
-from r2b._solve.solvers.agreement import most_agreement
+from r2b._solve.solvers.agreement import Agreement, most_agreement
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
@@ -33,6 +33,7 @@ _SAMPLE, _PER_PRICE = 500, 10  # rows, at least, to find prices with before all 
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
 _ROUGH, _FINE = 1e-4, 2e-4  # residual that will do above this lambda, where the path only shows the way
+_BLURRED = 4e-10  # residual that will do at the last one, where rounding leaves no less; a certificate lets it pass
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
 _AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
@@ -43,8 +44,12 @@ _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are t
 _PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
 _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
-_LEAP, _LONG_LEAP = 1_000, 8_000  # entries that may still be labelled: a linear programme is faster than the path; than other ways
-_ENDS = (1e-5, 1e-6)  # lambda at which its prices are tried
+_LEAP, _LONG_LEAP = 1_000, 16_000  # entries that may still be labelled: a linear programme is faster than the path; than other ways
+_ENDS = (1e-5, 1e-6, _LAST)  # lambda at which its prices are tried
+_LOOK = 1 << 18  # entries of rows that are left, from where on they are not looked at for that
+_WIDER = 3.0  # times the margin, where prices of a programme are beyond it
+_SPLIT = 1e-9  # part of a row above which it counts
+_SPLIT_ENDS = (1e-6, 1e-7, 1e-8)  # lambda at which rows are split as a programme says
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
 Prove = Callable[[Floats, Responses], Certificate]
@@ -93,9 +98,14 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
     first = solve(begin, oracle, samples=samples, tol=max(tol, _NEAR), limits=limits, start=start)
     if not first.status.ok:
         return Sharpened(first, Responses(first.prices, lam))
-    first.status = Status.STALLED
-    with one_blas_thread():
-        return _Path(problem, oracle, prove, tol, limits, first, lam, begun).to_zero()
+    prices = first.prices
+    for fine in (_FINE, np.inf):  # a path that was followed roughly may miss an end that another finds
+        first.prices, first.status = prices, Status.STALLED
+        with one_blas_thread():
+            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine).to_zero()
+        if first.status is not Status.STALLED:
+            break
+    return found
 
 
 def _from_sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> Floats | None:
@@ -123,6 +133,7 @@ class _Path:
     outcome: Outcome
     lam: float
     begun: float
+    fine: float  # lambda from which on it is followed closely, and its end looked at
     slope: Floats | float = 0.0
     leaps: int = 2  # that may still be tried: what fails twice fails on
 
@@ -142,7 +153,7 @@ class _Path:
                 break
             prices, few = found
             splits = Responses(prices, self.lam)
-            zero = self._proof(prices, splits, few) if self.lam <= _FINE else None
+            zero = self._proof(prices, splits, few) if self.lam <= self.fine else None
             if zero is None and (leapt := self._leap(prices, few, _LEAP)) is not None:
                 zero, splits = leapt
         self.outcome.prices = splits.prices if zero is None else zero
@@ -161,20 +172,44 @@ class _Path:
 
     def _leap(self, prices: Floats, few: Screened, most: int) -> tuple[Floats, Responses] | None:
         """Go to the end at once where few rows are left: a linear programme of their best classes has its prices."""
-        rows = few.oracle.rows
-        worth = rows.labels - few.parity.shifts(prices)[rows.groups] if rows.entries <= _PROGRAMME else np.zeros((0, 1))
-        near = worth >= worth.max(axis=1, keepdims=True, initial=-np.inf) - few.margin
-        if self.leaps == 0 or not 0 < near.sum() <= most:
-            return None
-        self.leaps -= 1
-        slope, self.slope = self.slope, 0.0
-        with suppress(MissingExtraError):
-            found = most_agreement(self._of(few, 0.0), among=near)
-            for lam in _ENDS if found.status is Status.SOLVED else ():
-                at = self._at(found.prices, lam, 32.0 * lam, _by_newton)
-                if at is not None and self.prove(found.prices, Responses(at[0], lam)).holds:
-                    return found.prices, Responses(at[0], lam)
-        self.slope = slope
+        slope, lam = self.slope, self.lam
+        for _ in range(_ROUNDS if self.leaps > 0 else 0):
+            rows = few.oracle.rows
+            worth = rows.labels - few.parity.shifts(prices)[rows.groups] if rows.entries <= _LOOK else np.zeros((0, 1))
+            near = worth >= worth.max(axis=1, keepdims=True, initial=-np.inf) - few.margin
+            if not 0 < near.sum() <= most:
+                break
+            self.leaps -= 1
+            found = None
+            with suppress(MissingExtraError):
+                found = most_agreement(self._of(few, 0.0), among=near)
+            if found is None or found.status is not Status.SOLVED:
+                break
+            self.slope = 0.0
+            if (landed := self._landed(found, few)) is not None:
+                return landed
+            self.slope, self.lam = slope, lam
+            if most < _LONG_LEAP or few.serves(found.prices, 0.0):
+                break
+            # Its prices are beyond what the rows that were put together allow: fewer of them are.
+            few = screened(self.oracle, self.problem.parity, prices, _WIDER * few.margin)
+        return None
+
+    def _landed(self, found: Agreement, few: Screened) -> tuple[Floats, Responses] | None:
+        """Give labels that prices of a linear programme prove, or the prices to which they point."""
+        for end in _ENDS:
+            at = self._at(found.prices, end, 32.0 * end, _by_newton)
+            if at is None:
+                continue
+            splits = Responses(at[0], end)
+            if self.prove(found.prices, splits).holds:
+                return found.prices, splits
+            self.lam = end  # prices of a linear programme are as exact as its tolerance; the end of the path may be more so
+            if (zero := self._proof(at[0], splits, at[1])) is not None:
+                return zero, splits
+        for end in _SPLIT_ENDS:
+            if self.prove(found.prices, splits := _splits(found, few, end)).holds:
+                return found.prices, splits
         return None
 
     def _next(self, prices: Floats, ways: Sequence[Way]) -> tuple[Floats, Screened] | None:
@@ -197,7 +232,7 @@ class _Path:
     def _at(self, prices: Floats, lam: float, margin: float, plan: Plan) -> tuple[Floats, Screened] | None:
         """Solve at this lambda, on the rows that may be tied there."""
         guess = prices + self.slope * (lam - self.lam)
-        tol = max(self.tol, _ROUGH) if lam > _FINE else self.tol
+        tol = max(self.tol, _ROUGH if lam > self.fine else _BLURRED if lam <= _LAST else 0.0)
         everything = Newton(self.oracle, self.problem.parity, lam)
         for _ in range(_ROUNDS):
             few = screened(self.oracle, self.problem.parity, prices, margin)
@@ -251,6 +286,31 @@ class _Path:
             if proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds:
                 return zero
         return None
+
+
+def _splits(found: Agreement, few: Screened, lam: float) -> Responses:
+    """Give prices near those of a linear programme at which tied rows are split as it splits them."""
+    assert found.answers is not None
+    rows, answers = few.oracle.rows, found.answers
+    worth = rows.labels - few.parity.shifts(found.prices)[rows.groups]
+    tied = answers > _SPLIT
+    several = np.flatnonzero(np.count_nonzero(tied, axis=1) > 1)
+    row, column = np.nonzero(tied[several])
+    row = several[row]
+    first = np.flatnonzero(np.diff(row, prepend=-1))  # of each row's classes; the others are compared with it
+    base = np.repeat(first, np.diff(np.append(first, len(row))))
+    other = np.flatnonzero(base != np.arange(len(row)))
+    base = base[other]
+    design = few.parity.matrix[rows.groups[row[other]]]
+    worth -= lam * answers
+    apart = worth[row[other], column[other]] - worth[row[base], column[base]]
+    n_groups, n_classes = found.prices.shape
+    equations = np.zeros((len(other), n_groups, n_classes))
+    at = np.arange(len(other))
+    equations[at, :, column[other]] = design
+    equations[at, :, column[base]] -= design
+    moved = np.linalg.lstsq(equations.reshape(len(other), -1), apart, rcond=None)[0]
+    return Responses(found.prices + moved.reshape(n_groups, n_classes), lam)
 
 
 def _by_newton(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
