@@ -93,9 +93,10 @@ class _Across:
     def solve(self, damping: float) -> Floats:
         system = self.system.copy()
         system.flat[:: len(system) + 1] += damping
-        found = np.zeros(self.normals.shape[0] * self.normals.shape[2])
+        n_classes, _, n_normals = self.normals.shape
+        found = np.zeros(n_classes * n_normals)
         found[self.used] = np.linalg.solve(system, self.right)
-        step = np.matmul(self.normals, found.reshape(len(self.normals), -1, 1))[:, :, 0].T
+        step = np.matmul(self.normals, found.reshape(n_classes, n_normals, 1))[:, :, 0].T
         return np.asarray(step / self.root)
 
 
