@@ -76,7 +76,7 @@ class _Across:
         scaled = block[groups[:, None], classes[:, None], groups, classes] / root / root[:, None]
         across = np.zeros((len(moving), n_classes, n_normals))
         across[np.arange(len(moving)), classes] = self.normals[classes, groups]
-        columns = across.reshape(len(moving), -1)[:, self.used]
+        columns = across.reshape(len(moving), n_classes * n_normals)[:, self.used]
         right = gap[groups, classes] - scaled @ along[groups, classes]
         return columns.T @ (scaled @ columns), columns.T @ right
 
