@@ -156,6 +156,10 @@ def test_an_audit_of_one_family_draws_means_and_of_several_their_parities_beside
     with pytest.raises(ParameterError, match="no family called"):
         several.plot(family="age")
     assert_inside(ax)
+    alone = audit(Y, sensitive_features={"age": both["age"]}, n_boot=0, n_permutations=0)
+    assert names(alone.plot()) == ["age, variance explained"]
+    with pytest.raises(ParameterError, match="no attribute has groups"):
+        alone.plot(family="age")
 
 
 def test_a_frontier_draws_what_changes_against_epsilon() -> None:
@@ -213,6 +217,17 @@ def test_parity_of_predictions_is_drawn_beside_chance() -> None:
     assert ax.texts[1].get_text().startswith(f"{100 * found.hard:.2f} %, p")
     assert title(ax) == f"Parity of predictions on 600 rows, accuracy {100 * float(found.accuracy or 0):.2f} %"
     assert names(measure(None, soft.argmax(axis=1), sensitive_features=SEX, n_permutations=0).plot()) == ["classes"]
+
+
+def test_a_model_that_cannot_predict_the_attribute_has_one_path() -> None:
+    pytest.importorskip("sklearn")
+    from r2b.sklearn.price import ModelFrontier
+
+    nothing, epsilons = np.full(3, np.nan), np.array([0.0, 0.1, 0.2])
+    ax = ModelFrontier(epsilons, nothing, nothing, np.array([0.7, 0.75, 0.8]), epsilons, 0.8, 0.2, 0.03, 500).plot()
+    assert keys(ax) == ["attribute known", "plain model", "what chance shows"]
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), 100 * np.column_stack([epsilons, [0.7, 0.75, 0.8]]))
+    assert title(ax).startswith("Accuracy at epsilon 0: unknown without the attribute, 70.0 % with it")
 
 
 def test_a_number_and_its_sign_stay_on_one_line() -> None:

@@ -287,7 +287,7 @@ def one_of(names: Sequence[str], name: str) -> int:
         There is none of this name.
     """
     if name not in names:
-        remedy = f"Name one of {', '.join(map(repr, names[:_ROWS]))}."
+        remedy = f"Name one of {', '.join(map(repr, names[:_ROWS]))}." if names else "Leave it out: no attribute has groups."
         raise ParameterError(f"There is no family called {name!r}.", remedy=remedy, family=name, families=tuple(names))
     return list(names).index(name)
 

@@ -93,11 +93,13 @@ class ModelFrontier:
             ("attribute known", {"marker": "s", "color": COLOURS[1], "linestyle": "--"}),
             ("plain model", {"marker": "^", "color": INK, "linestyle": "none"}),
         ]
-        points = [(self.parity, self.accuracy), (self.parity_given, self.accuracy_given), ([self.plain_parity], [self.plain_accuracy])]
-        for (_, look), (parity, accuracy) in zip(looks, points, strict=True):
-            ax.plot(100 * np.asarray(parity), 100 * np.asarray(accuracy), **look, markersize=6, clip_on=False, zorder=3)
+        plain = np.array([self.plain_parity]), np.array([self.plain_accuracy])
+        points = [(self.parity, self.accuracy), (self.parity_given, self.accuracy_given), plain]
+        shown = [(key, x, y) for key, (x, y) in zip(looks, points, strict=True) if np.isfinite(y).any()]
+        for (_, look), parity, accuracy in shown:
+            ax.plot(100 * parity, 100 * accuracy, **look, markersize=6, clip_on=False, zorder=3)
         ax.axvspan(0, 100 * self.chance, color=SHADE, zorder=0)
-        keyed(ax, [*looks, ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})])
+        keyed(ax, [*(key for key, *_ in shown), ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})])
         scaled(ax.xaxis, "parity of decisions, by true group (%)")
         scaled(ax.yaxis, "accuracy (%)")
         ax.set_xlim(left=0)
