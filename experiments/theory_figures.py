@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from experiments.experiment import Row
 from experiments.figures import Axis, Panel, Picture, Point, Series, points, spoken
 from experiments.tables import cell, chosen
+
+_KINDS: Final = {"labels": "synthetic", "stronger": "synthetic, more bias", "scores": "scores of neighbours", "drawn": "drawn tables"}
 
 
 def convergence(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -57,7 +60,8 @@ def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
             found = {
                 kind: [row[measure] for row in chosen(rows, kind=kind, method=method) if row.get(measure) is not None] for kind in kinds
             }
-            series.append(Series(name, tuple((kind, 100 * max(values), None) for kind, values in found.items() if values)))
+            worst = tuple((_KINDS.get(kind, kind), 100 * max(values), None) for kind, values in found.items() if values)
+            series.append(Series(name, worst))
         level = 22.0 if method == "OST" else None
         panels.append(Panel(spoken(method), tuple(series), Axis("parity (%)", "log"), level))
     words = "The largest over seeds and sizes, on logarithmic axes."

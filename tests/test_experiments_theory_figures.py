@@ -43,7 +43,7 @@ def test_normalising_shows_the_largest_of_each_kind_and_the_papers_example_for_o
     ]
     ost, r2b0 = only(normalising(rows)).panels
     assert (ost.title, ost.level, r2b0.title, r2b0.level) == ("OST", 22.0, "R2B_0", None)
-    assert [series.points for series in ost.series] == [(("labels", value, None),) for value in (50.0, 0.1, 6.0)]
+    assert [series.points for series in ost.series] == [(("synthetic", value, None),) for value in (50.0, 0.1, 6.0)]
 
 
 def test_time_grows_along_one_size_at_a_time() -> None:
