@@ -6,6 +6,7 @@ import datetime
 import pickle
 from collections import Counter as Plain
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from r2b._solve.oracle import blocks
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix
 from r2b.engines.lazy import HeldSource
-from r2b.engines.tally import Counter, added_up
+from r2b.engines.source import folded
+from r2b.engines.tally import Count
 from r2b.errors import (
     EmptyError,
     InputError,
@@ -42,12 +44,8 @@ VALUES = st.one_of(st.none(), st.sampled_from(["a", "b", "", "ä"]))
 @given(st.lists(st.tuples(VALUES, st.one_of(st.none(), st.integers(-2, 2))), min_size=1, max_size=60), st.integers(1, 9))
 def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(rows: list[tuple[Any, Any]], size: int) -> None:
     table = pa.table({"a": pa.array([row[0] for row in rows], pa.string()), "b": pa.array([row[1] for row in rows], pa.int8())})
-    counters = []
-    for batch in in_batches(table, size):
-        counter = Counter(["a", "b"])
-        counter.add(batch)
-        counters.append(pickle.loads(pickle.dumps(counter)))
-    found = added_up(counters, ["a", "b"], None).tally()
+    count = Count(("a", "b"))
+    found = count.tally(folded(count, (pickle.loads(pickle.dumps(count.make(batch))) for batch in in_batches(table, size))))
     keys = zip(*(found.columns[name].to_pylist() for name in "ab"), strict=True)
     assert dict(zip(keys, found.count.tolist(), strict=True)) == Plain(rows)
     assert found.columns["b"].type == pa.int8() and found.n_rows == len(rows)
@@ -56,9 +54,8 @@ def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(rows: list[tuple[Any,
 def test_many_columns_of_many_values_do_not_run_into_each_other() -> None:
     # 40,000 to the power of 5 is more than 64 bits hold.
     values = np.random.default_rng(0).permutation(40_000)
-    counter = Counter(list("abcde"))
-    counter.add(Batch(pa.record_batch({name: pa.array(values * factor) for factor, name in enumerate("abcde", 1)})))
-    found = counter.tally()
+    count = Count(tuple("abcde"))
+    found = count.tally(count.make(Batch(pa.record_batch({name: pa.array(values * factor) for factor, name in enumerate("abcde", 1)}))))
     assert len(found.count) == 40_000 and (found.count == 1).all()
     columns = [found.columns[name].to_numpy() for name in "abcde"]
     assert all(np.array_equal(column, columns[0] * factor) for factor, column in enumerate(columns, 1))
@@ -66,24 +63,20 @@ def test_many_columns_of_many_values_do_not_run_into_each_other() -> None:
 
 def test_what_is_no_number_is_one_value_also_after_a_journey() -> None:
     batch = Batch(pa.record_batch({"a": pa.array([float("nan"), 1.0, float("nan"), None])}))
-    counters = []
-    for _ in range(2):
-        counter = Counter(["a"])
-        counter.add(batch)
-        counters.append(pickle.loads(pickle.dumps(counter)))
-    found = added_up(counters, ["a"], None).tally()
+    count = Count(("a",))
+    found = count.tally(folded(count, (pickle.loads(pickle.dumps(count.make(batch))) for _ in range(2))))
     assert found.count.tolist() == [4, 2, 2]
     assert np.isnan(found.columns["a"][0].as_py()) and found.columns["a"][2].as_py() is None
 
 
 def test_a_part_without_values_does_not_know_the_type_and_another_type_is_refused() -> None:
     empty, text, number = (pa.record_batch({"a": values}) for values in (pa.array([None, None]), pa.array(["x"]), pa.array([1])))
-    counter = Counter(["a"])
-    for record in (empty, text, empty):
-        counter.add(Batch(record))
-    assert counter.tally().columns["a"].to_pylist() == [None, "x"] and counter.tally().count.tolist() == [4, 1]
+    count = Count(("a",))
+    counted = folded(count, (count.make(Batch(record)) for record in (empty, text, empty)))
+    tally = count.tally(counted)
+    assert dict(zip(tally.columns["a"].to_pylist(), tally.count.tolist(), strict=True)) == {None: 4, "x": 1}
     with pytest.raises(MixedTypeError, match="'a' holds string in one part of the table and int64 in another"):
-        counter.add(Batch(number))
+        count.merge(counted, count.make(Batch(number)))
 
 
 def test_too_many_combinations_are_refused_naming_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +175,8 @@ def test_whole_counts_are_handed_out_exactly(seed: int, n_cells: int, n_classes:
     draws = draws_of(row_numbers(0, 500), seed)
     found: Any = Search.of(whole.reshape(-1, n_classes))
     while isinstance(found, Search):
-        found = found.borders([found.look(pairs[start : start + 70], draws[start : start + 70]) for start in range(0, 500, 70)])
+        parts = [found.look(pairs[start : start + 70], draws[start : start + 70]) for start in range(0, 500, 70)]
+        found = found.borders(reduce(Search.merge, parts))
     new = picked(pairs, draws, found)
     made = np.zeros_like(whole)
     np.add.at(made, (pairs // n_classes, pairs % n_classes, new), 1)
@@ -197,7 +191,7 @@ def test_a_border_outside_its_window_takes_another_pass(monkeypatch: pytest.Monk
     found: Any = Search.of(counts)
     passes = 0
     while isinstance(found, Search):
-        found, passes = found.borders([found.look(pairs, draws)]), passes + 1
+        found, passes = found.borders(found.look(pairs, draws)), passes + 1
     assert passes == 2
     assert np.bincount(picked(pairs, draws, found)).tolist() == [3_000, 5_000, 2_000]
 

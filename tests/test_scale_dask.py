@@ -121,8 +121,7 @@ def test_errors_come_back_typed_and_say_which_partition() -> None:
         r2b.scan(dd.from_pandas(wrong, npartitions=2, sort=False)).debias(case.label, **case.asked, **case.settings)
 
 
-def test_more_partitions_than_are_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_MOST_AT_ONCE", 2)
+def test_more_partitions_than_are_merged_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "_MERGED_AT_ONCE", 2)
     for name in ("gaps", "probabilities in columns"):
         check_everything(lambda table: dd.from_pandas(table.to_pandas(), npartitions=5, sort=False), home, name, sample_entries=0)

@@ -13,7 +13,7 @@ from file_tables import people, scores
 
 import r2b
 from r2b.engines import table_rows
-from r2b.errors import EmptyError, MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, UnseenError
+from r2b.errors import MissingValueError, NotSolvedWarning, ParameterError, ProbabilityError, UnseenError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -112,7 +112,6 @@ def test_prices_of_probabilities_are_applied_to_files(tmp_path: Path) -> None:
         ({"sex": ["x", "x"], "job": ["a", "a"]}, UnseenError, "The table has 2 rows with 'job' 'a', 'sex' 'x'"),
         ({"sex": ["f", None], "job": ["a", "a"]}, MissingValueError, "Row 1 has no value in 'sex'.*when the prices were found"),
         ({"sex": ["f", "m"], "job": ["a", None]}, MissingValueError, "Row 1 has no value in 'job'. Every row needs a label"),
-        ({"sex": pa.array([], pa.string()), "job": pa.array([], pa.string())}, EmptyError, "The table has no rows"),
         ({"sex": ["f"], "job": [[0.5, 0.5]]}, ParameterError, "found for classes, and the column 'job' of the table holds probabilities"),
     ],
 )

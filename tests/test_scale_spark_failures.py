@@ -75,7 +75,7 @@ import numpy as np
 
 from r2b.engines import spark, spark_worker
 
-PARTS = ("Run", "Count", "Keep", "Pass", "Beside")
+PARTS = ("Run", "Reduce", "Keep", "Pass", "Beside")
 WHOLE = {part: getattr(spark_worker, part) for part in PARTS}
 
 
@@ -136,7 +136,7 @@ def test_workers_that_die_once_change_no_label_and_workers_without_the_package_a
     assert done.returncode == 0, done.stderr[-4000:]
     said = json.loads(done.stdout.splitlines()[-1])
     assert [said[name] for name in ("y ours", "ysample_weight ours", "p upstream", "p ours")] == [True] * 4
-    died = {"y-Run", "y-Beside", "ysample_weight-Count", "ysample_weight-Beside", "p-upstream", "p-Keep", "p-Pass", "p-Beside"}
+    died = {"y-Reduce", "y-Beside", "ysample_weight-Reduce", "ysample_weight-Beside", "p-upstream", "p-Keep", "p-Pass", "p-Beside"}
     assert died <= set(said["died"])
     for label in ("y", "p"):
         assert said[f"without {label}"] == ["The Python of Spark's workers cannot import r2b.", "r2b"]

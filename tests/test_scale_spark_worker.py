@@ -13,9 +13,11 @@ import r2b
 from r2b._solve.oracle.blocks import Evaluate, Fold, Inspect, LabelSums, added
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
-from r2b.engines.engine import First
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.spark_worker import Count, Keep, Pass, Run, in_place, unpacked
+from r2b.engines.sample import ALL, Draw
+from r2b.engines.source import folded
+from r2b.engines.spark_worker import Keep, Pass, Reduce, Run, Together, in_place, unpacked
+from r2b.engines.tally import Count
 from r2b.errors import ProbabilityError, WeightError
 
 pa = pytest.importorskip("pyarrow")
@@ -77,14 +79,19 @@ def test_tasks_over_kept_blocks_say_what_they_say_of_all_rows(dtype: Any, weight
                 np.testing.assert_allclose(found, known, atol=1e-12 if dtype is np.float64 else 1e-5)
 
 
-def test_results_that_are_no_sums_come_block_by_block() -> None:
+def test_a_partition_sends_one_sample_and_samples_are_put_together_by_number() -> None:
     record = people(60)
-    reading = decode(record)
-    kept = list(Keep(("p", "sex", "w"), reading, entries=4 * 11)(anonymous(record, 8)))
-    sent = list(Pass(First(2, 1.0, 2))(kept))
-    assert [row["number"].to_pylist() for row in sent] == [[number] for number in range(6)]
-    labels = np.concatenate([unpacked(row["result"][0].as_py())[3] for row in sent])
-    assert np.array_equal(labels, reading(Batch(record)).labels)
+    reading, draw = decode(record), Draw(2, np.uint64(ALL), 61)
+    rows = []
+    for part, start in enumerate(range(0, 60, 20)):
+        kept = list(Keep(("p", "sex", "w"), reading, entries=4 * 11)(anonymous(record.slice(start, 20), 8)))
+        (sent,) = Pass(draw)(kept)
+        rows.append(sent.set_column(0, "part", pa.array([part * spark_worker.MERGED_AT_ONCE])))
+    (last, *others) = Together(draw)(rows[::-1])
+    assert [row["part"].to_pylist() for row in (last, *others)] == [[0], [1], [2]]
+    (one,) = Together(draw)([last, *others])
+    known = draw(reading(Batch(record)))
+    assert all(np.array_equal(found, mine) for found, mine in zip(draw.settled(unpacked(one["result"][0].as_py())), known, strict=True))
 
 
 def test_a_partition_without_rows_sends_nothing_to_add() -> None:
@@ -120,8 +127,7 @@ def test_results_before_an_error_come_before_it() -> None:
 
 
 def refuse_negative(batch: Batch) -> int:
-    counter = spark_worker.Counter(("w",), "w")
-    counter.add(batch)
+    Count(("w",), "w").make(batch)
     return len(batch)
 
 
@@ -130,12 +136,10 @@ def test_sums_of_weights_do_not_depend_on_partitions() -> None:
     totals = []
     for size in (501, 100, 7):
         parts = [record.slice(start, size) for start in range(0, 501, size)]
-        sent = [row for part in parts for row in Count(("p", "sex", "w"), ("sex",), "w")(anonymous(part, 3))]
-        counters = [unpacked(row["result"][0].as_py()) for row in sent]
-        tally = spark_worker.Counter(("sex",), "w")
-        for counter in counters:
-            tally.merge(counter)
-        totals.append(dict(zip(tally.tally().columns["sex"].to_pylist(), tally.tally().weight, strict=True)))
+        count = Count(("sex",), "w")
+        sent = [row for part in parts for row in Reduce(("p", "sex", "w"), count)(anonymous(part, 3))]
+        tally = count.tally(folded(count, (unpacked(row["result"][0].as_py()) for row in sent)))
+        totals.append(dict(zip(tally.columns["sex"].to_pylist(), tally.weight, strict=True)))
     assert totals[0] == totals[1] == totals[2]
 
 

@@ -129,6 +129,12 @@ def one_array(column: Any) -> Any:
     return pyarrow().concat_arrays(whole.chunks) if hasattr(whole, "chunks") else whole
 
 
+def one_record(table: Any) -> Any:
+    """Give a table as one record batch, whatever chunks its columns lie in."""
+    columns = [column.chunk(0) if column.num_chunks == 1 else one_array(column) for column in table.columns]
+    return pyarrow().RecordBatch.from_arrays(columns, schema=table.schema)
+
+
 def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
     """Read text as numbers; of delimited text, another text may mean missing.
 

@@ -1,4 +1,4 @@
-"""Dask frames: rows stay with the workers; tasks go there, and small results come back in the order of the partitions.
+"""Dask frames: rows stay with the workers; tasks go there, and their results are put together there, in the order of the partitions.
 
 Partitions are of pandas: they become Arrow on the way in, and new columns have the types of the old ones on the way out.
 """
@@ -6,28 +6,24 @@ Partitions are of pandas: they become Arrow on the way in, and new columns have 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import dask
 import pandas
 
-from r2b._data.compute import cores
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, one_record
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source, list_length_of
-from r2b.engines.tally import Counter, Tally, added_up
-from r2b.errors import EmptyError, MixedTypeError, ParameterError
+from r2b.engines.source import Partial, Relabel, Source, list_length_of
+from r2b.errors import MixedTypeError, ParameterError
 
 _MERGED_AT_ONCE = 16
-_MOST_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +39,14 @@ class DaskBlocks:
     kept: list[Any]
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on every block, where it is."""
-        walk, task = _delayed(_walked), _delayed(task)
-        return (sums for sums in _in_waves([walk(block, task) for block in self.kept]) if sums is not None)
+        """Run a task on all blocks, where they are; there is one result, of all of them."""
+        return iter([self.reduce(task)])
+
+    def reduce(self, task: BlockTask) -> Sums:
+        """Give the result of all blocks."""
+        walk, sent = _delayed(_walked), _delayed(task)
+        found: Sums = _put_together([walk(block, sent) for block in self.kept], task)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,28 +78,16 @@ class DaskSource(Source):
             return None
         first = next(self._each([column], lambda batch: batch.record.slice(0, 1)), None)
         if first is None:
-            raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
+            return 0 if hasattr(self.table.dtypes[column], "pyarrow_dtype") else None
         return list_length_of(first.schema.field(0).type, column, partial(first.column, 0))
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring home one partition after the other."""
         return self._each(columns, lambda batch: batch)
 
-    def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
-        """Run work on every partition, where it is."""
-        return (found[0] for found in _in_waves(self._tasks(columns, work)) if found is not None)
-
-    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Count partitions where they are, and add the counts up in a tree."""
-        empty = Counter(keys, weight)
-        counters = self._tasks(empty.columns, empty.counted)
-        merge = _delayed(_merged)
-        while len(counters) > 1:
-            starts = range(0, len(counters), _MERGED_AT_ONCE)
-            counters = [merge(empty, *counters[start : start + _MERGED_AT_ONCE]) for start in starts]
-        ((total,),) = dask.compute(merge(empty, *counters))
-        found: Tally = total.tally()
-        return found
+    def reduce(self, columns: Sequence[str], partial: Partial) -> Any:
+        """Give the part of all rows."""
+        return _put_together(self._tasks(columns, partial.make), partial)
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[DaskBlocks]:
@@ -131,16 +120,13 @@ def _delayed(work: Any) -> Any:
     return dask.delayed(work, pure=False, traverse=False)
 
 
-def _in_waves(tasks: list[Any]) -> Iterator[Any]:
-    """Give results in order, enough at a time to keep all workers busy: a result may be some megabytes, and partitions may be thousands."""
-    distributed = sys.modules.get("distributed")
-    try:
-        threads = sum(distributed.get_client().nthreads().values()) if distributed is not None else 0
-    except ValueError:  # no cluster is connected
-        threads = 0
-    size = min(max(2 * (threads or cores()), 16), _MOST_AT_ONCE)
-    for start in range(0, len(tasks), size):
-        yield from dask.compute(*tasks[start : start + size])
+def _put_together(tasks: list[Any], partial: Partial | BlockTask) -> Any:
+    """Merge what tasks give where they run, in a tree that only depends on their number; None where no partition has rows."""
+    merge, sent = _delayed(_merged), _delayed(partial)
+    while len(tasks) > 1:
+        tasks = [merge(sent, *tasks[start : start + _MERGED_AT_ONCE]) for start in range(0, len(tasks), _MERGED_AT_ONCE)]
+    (found,) = dask.compute(tasks[0])
+    return None if found is None else found[0]
 
 
 def _done(part: Any, number: int, work: Callable[[Batch], Any]) -> tuple[Any] | None:
@@ -151,12 +137,13 @@ def _done(part: Any, number: int, work: Callable[[Batch], Any]) -> tuple[Any] | 
     return (work(Batch(record_of(part, place), 0, place)),)
 
 
-def _walked(block: tuple[Block] | None, task: BlockTask) -> Sums | None:
-    return None if block is None else task(block[0])
+def _walked(block: tuple[Block] | None, task: BlockTask) -> tuple[Sums] | None:
+    return None if block is None else (task(block[0]),)
 
 
-def _merged(empty: Counter, *counters: tuple[Counter] | None) -> tuple[Counter]:
-    return (added_up((found[0] for found in counters if found is not None), empty.keys, empty.weight),)
+def _merged(partial: Partial | BlockTask, *parts: tuple[Any] | None) -> tuple[Any] | None:
+    there = [part[0] for part in parts if part is not None]
+    return (reduce(partial.merge, there),) if there else None
 
 
 def record_of(part: Any, place: str) -> Any:
@@ -169,7 +156,8 @@ def record_of(part: Any, place: str) -> Any:
     """
     arrow = pyarrow()
     try:
-        return arrow.RecordBatch.from_pandas(part, preserve_index=False, nthreads=1)
+        # Text of Arrow lies in several chunks after concat, shuffle or repartition.
+        return one_record(arrow.Table.from_pandas(part, preserve_index=False, nthreads=1))
     except arrow.ArrowException as cause:
         # Arrow says what is wrong first, and then in which column.
         found = re.search(r"column (.+) with type", str(cause.args[-1]))

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
+from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import LazySource, lookup, spilled
-from r2b.engines.roles import refuse_alike
+from r2b.engines.roles import free_name, refuse_alike
 from r2b.engines.source import Relabel, joined, list_length_of
 from r2b.errors import ParameterError
 
@@ -59,6 +61,13 @@ class DuckDBSource(LazySource):
         reader: Iterable[Any] = frame.to_arrow_reader(size)
         return reader
 
+    def grouped(self, keys: Sequence[str], most: int) -> Any:
+        """Count with SQL; columns are called after their places."""
+        places = ", ".join(f"{quoted(key)} AS c{place}" for place, key in enumerate(keys))
+        query = f"SELECT {places}, count(*) AS n FROM r2b_old_labels GROUP BY ALL LIMIT {most}"
+        found = self.table.query("r2b_old_labels", query).to_arrow_table()
+        return found.rename_columns([*keys, free_name("r2b: rows", keys)])
+
     def frame(self, relabel: Relabel) -> Any:
         """Give a relation with new columns after the old ones, to be read as often as one likes."""
         refuse_alike(self.names, relabel.names, "DuckDB", _OTHER_NAMES)
@@ -89,7 +98,8 @@ class DuckDBSource(LazySource):
     def made(self, relabel: Relabel) -> Any:
         """Make new columns from a stream, and keep the rows in a scratch file."""
         stream = self.stream(self.table, len(relabel.decode.schema.classes))
-        r2b_labelled = spilled(joined(batch.record, relabel, batch) for batch in stream)
+        first = next(stream, None) or Batch(one_record(self.table.limit(0).to_arrow_table()))
+        r2b_labelled = spilled(joined(batch.record, relabel, batch) for batch in chain([first], stream))
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
         roles, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
         if not roles.soft:  # Arrow does not tell an ENUM from text in a dictionary

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral
 from typing import Any, Unpack
 
@@ -23,13 +22,13 @@ from r2b._labels.debiasing import Options, Settings, request_and_settings, takes
 from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle, Samples
-from r2b._solve.oracle.blocks import BlockTask, KernelChoice, LabelSums, Sums, added
+from r2b._solve.oracle.blocks import BlockTask, KernelChoice, Summed, Sums, added, reduced
 from r2b._solve.solvers import Limits, Outcome, solve
+from r2b.engines.sample import ALL, Draw, First, share_limit
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
 
 SAMPLE_ENTRIES = 1 << 24  # entries of the sample: 128 MB at most, and all rows where they are no more
-_SEED = 0x7217
 _NEAR = 1e-6  # residual on a sample: well below its distance from all rows
 _PATIENCE = 30.0  # seconds for prices that only give a better start
 _WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")  # for class labels, or for rows that are not in blocks
@@ -102,7 +101,7 @@ def debias_blocks(
 
 
 @dataclass(frozen=True, eq=False)
-class BlockCheck:
+class BlockCheck(Summed):
     """The first task: rows and weight by entry, and the first thing that is wrong with a block.
 
     Attributes
@@ -148,9 +147,20 @@ _WRONG: dict[str, tuple[type[InputError], str, str]] = {
 }
 
 
-def _recoded(task: BlockTask, codes: Whole, block: Block) -> Sums:
-    """Run a task on the same rows, with other codes of cells."""
-    return task(replace(block, cells=codes[block.cells]))
+@dataclass(frozen=True, eq=False)
+class RecodedTask:
+    """A task on the same rows, with other codes of cells."""
+
+    task: BlockTask
+    codes: Whole
+
+    def __call__(self, block: Block) -> Sums:
+        """Read the rows once."""
+        return self.task(replace(block, cells=self.codes[block.cells]))
+
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Put results together."""
+        return self.task.merge(one, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +172,11 @@ class Recoded:
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every block."""
-        return iter(self.blocks.run(partial(_recoded, task, self.codes)))
+        return iter(self.blocks.run(RecodedTask(task, self.codes)))
+
+    def reduce(self, task: BlockTask) -> Sums:
+        """Give the result of all blocks."""
+        return reduced(self.blocks, RecodedTask(task, self.codes))
 
 
 def _class_names(classes: int | Sequence[Any]) -> list[Any]:
@@ -212,42 +226,6 @@ def _cells(entries: dict[str, dict[str, list[Any]]], rows: Whole, missing: str) 
     return replace(groups, repeats=rows[there]), codes
 
 
-@dataclass(frozen=True, eq=False)
-class First:
-    """The first pass: sums of the labels by cell, and a sample of the rows.
-
-    Attributes
-    ----------
-    n_cells : int
-    share : float
-        Of the rows that are taken.
-    fewest : int
-        Rows of a cell that are taken from every block where there are so many.
-    """
-
-    n_cells: int
-    share: float
-    fewest: int
-
-    def __call__(self, block: Block) -> Sums:
-        """Walk the rows once."""
-        sums, weight = LabelSums(self.n_cells)(block)
-        rows = np.arange(len(block)) if self.share >= 1.0 else self._chosen(block)
-        own = block.weight[rows] if len(block.weight) else np.ones(len(rows))
-        return [sums, weight, np.array([len(block)]), block.labels[rows], block.cells[rows], own]
-
-    def _chosen(self, block: Block) -> Whole:
-        # Seeded by the rows themselves: the sample of a block does not depend on its number or on who walks it.
-        seed = [_SEED, len(block), int(block.cells[:64].sum()), int(np.abs(block.labels[0]).sum() * 2**20)]
-        rng = np.random.default_rng(seed)
-        taken = rng.random(len(block)) < self.share
-        for cell in np.flatnonzero(np.bincount(block.cells, minlength=self.n_cells)):
-            mine = np.flatnonzero(block.cells == cell)
-            if taken[mine].sum() < self.fewest:
-                taken[rng.permutation(mine)[: self.fewest]] = True
-        return np.flatnonzero(taken)
-
-
 class RemoteOracle(BlockOracle):
     """Answers for blocks that live elsewhere, and has a sample of them at hand.
 
@@ -274,24 +252,23 @@ class RemoteOracle(BlockOracle):
         threads: int | None = None,
     ) -> None:
         super().__init__(blocks, cell_weight, kernel)
-        share = sample_entries / (n_rows * n_classes)
-        first = First(len(cell_weight), share, 2)
-        sums, samples = None, []
-        for each in blocks.run(first):
-            sums = [each[0], each[2]] if sums is None else added([sums, [each[0], each[2]]])
-            samples.append(each[3:])
-        assert sums is not None
-        self._sums: Floats = sums[0]
-        self.n_rows = int(sums[1][0])
-        self.whole = share >= 1.0
-        labels, cells, weight = (np.concatenate(parts) for parts in zip(*samples, strict=True))
-        self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), len(cell_weight), None)
+        n_cells, most = len(cell_weight), sample_entries // n_classes
+        limit, self._sums = np.uint64(ALL), None
+        if n_rows > most:
+            self._sums, _, least = reduced(blocks, First(n_cells))
+            limit = share_limit(least, most)
+        draw = Draw(n_cells, limit, most + 1)
+        _, labels, cells, weight = draw.settled(reduced(blocks, draw))
+        self.n_rows = n_rows
+        self.whole = bool(limit == ALL and len(labels) <= most)
+        self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), n_cells, None)
         self.near = MemoryOracle(self.sample, kernel, threads)
 
     def label_means(self) -> Floats:
-        """Cell means of the labels as they came in; the first pass has added them up."""
-        means: Floats = self._sums / self._cell_weight
-        return means
+        """Cell means of the labels as they came in; the first pass has added them up, or all rows are in the sample."""
+        if self._sums is None:
+            return self.near.label_means()
+        return np.asarray(self._sums / self._cell_weight)
 
     def samples(self) -> Samples:
         """Give the sample, to find prices and to estimate the curvature with."""

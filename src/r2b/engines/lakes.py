@@ -13,9 +13,10 @@ from itertools import chain
 from typing import Any
 
 from r2b._files.arrow import first_line, pyarrow
+from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import HeldSource, StreamSource, in_rows, spilled
 from r2b.engines.source import Relabel, joined, list_length_of
-from r2b.errors import EmptyError, InputError, ParameterError
+from r2b.errors import InputError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +48,7 @@ class DatasetSource(StreamSource):
 
     def _first(self, column: str) -> Any:
         record = next((record for record in self.records([column], 1) if record.num_rows), None)
-        if record is None:
-            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
-        return record.column(0).slice(0, 1)
+        return pyarrow().array([], self.schema.field(column).type) if record is None else record.column(0).slice(0, 1)
 
     def select(self, columns: Sequence[str]) -> list[str]:
         """Give the names of some columns: they are chosen when they are read."""
@@ -74,9 +73,8 @@ class DatasetSource(StreamSource):
         size = min(self.batch_rows, relabel.rows_at_once)
         # All columns by name: a name that comes twice could not be asked for.
         made = (joined(batch.record, relabel, batch) for batch in in_rows(self.records(list(self.names), size), size))
-        first = next(made, None)
-        if first is None:
-            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
+        none = Batch(one_record(self.schema.empty_table()))
+        first = next(made, None) or joined(none.record, relabel, none)
         return pyarrow().RecordBatchReader.from_batches(first.schema, chain([first], made))
 
 

@@ -1,6 +1,6 @@
 """Arrow tables in memory, and what lazy frames have in common: batches of a fixed size, rows counted by an engine, labels to join.
 
-Polars and DuckDB count through narwhals; a left join that takes nulls for equal is written in the words of each.
+Polars and DuckDB count with a group-by; that and a left join that takes nulls for equal are written in the words of each.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch, in_batches, one_array, taken_rows
-from r2b.engines.roles import Decode, free_name
+from r2b.engines.batch import Batch, in_batches, one_record, taken_rows
+from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined, list_length_of
 from r2b.engines.spool import Spool, keeping
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
@@ -83,8 +82,8 @@ class HeldSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a table with new columns."""
-        batches = in_batches(self.table, self.batch_rows)
-        return pyarrow().Table.from_batches([joined(batch.record, relabel, batch) for batch in batches if len(batch)])
+        batches = [batch for batch in in_batches(self.table, self.batch_rows) if len(batch)] or [Batch(one_record(self.table))]
+        return pyarrow().Table.from_batches([joined(batch.record, relabel, batch) for batch in batches])
 
 
 _IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
@@ -145,8 +144,6 @@ class StreamSource(Source):
 class LazySource(StreamSource):
     """A frame that its own engine evaluates: a ``polars.LazyFrame`` or a ``duckdb.DuckDBPyRelation``."""
 
-    collected: ClassVar[dict[str, Any]] = {}  # how narwhals is to collect a table
-
     @abstractmethod
     def joined(self, relabel: Relabel) -> Any:
         """Join what becomes of each combination of label and attributes."""
@@ -163,11 +160,13 @@ class LazySource(StreamSource):
         columns = {name: found.column(name).combine_chunks() for name in keys}
         return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
 
+    @abstractmethod
+    def grouped(self, keys: Sequence[str], most: int) -> Any:
+        """Give a ``pyarrow.Table`` of at most so many combinations of values, nulls among them, and last how often each occurs."""
+
     def counted(self, keys: Sequence[str]) -> Any:
-        """Give a ``pyarrow.Table`` of every combination of values, nulls among them, and last how often it occurs."""
-        rows = nw.len().cast(nw.Int64).alias(free_name("r2b: rows", keys))
-        grouped = nw.from_native(self.table).select(*keys).group_by(*keys, drop_null_keys=False).agg(rows)
-        found = grouped.head(MOST_COMBINATIONS + 1).collect("pyarrow", **self.collected).to_native()
+        """Give a ``pyarrow.Table`` of every combination of values, and last how often it occurs."""
+        found = self.grouped(keys, MOST_COMBINATIONS + 1)
         if found.num_rows > MOST_COMBINATIONS:
             refuse_combinations({name: len(found.column(name).unique()) for name in keys})
         return found
@@ -196,17 +195,12 @@ def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterat
         rows += record.num_rows
         while rows and rows >= (size or rows):
             table = arrow.Table.from_batches(held)
-            batch = Batch(_whole(table.slice(0, size)), first, place, first)
+            batch = Batch(one_record(table.slice(0, size)), first, place, first)
             yield batch
             first, rows = first + len(batch), rows - len(batch)
             held = table.slice(len(batch)).to_batches()
     if rows:
-        yield Batch(_whole(arrow.Table.from_batches(held)), first, place, first)
-
-
-def _whole(table: Any) -> Any:
-    columns = [column.chunk(0) if column.num_chunks == 1 else one_array(column) for column in table.columns]
-    return pyarrow().RecordBatch.from_arrays(columns, schema=table.schema)
+        yield Batch(one_record(arrow.Table.from_batches(held)), first, place, first)
 
 
 def joins(relabel: Relabel) -> bool:
@@ -233,7 +227,7 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     """
     arrow = pyarrow()
     keys = relabel.decode.roles.described
-    record = _whole(arrow.table([values[name] for name in keys], names=list(keys)))
+    record = one_record(arrow.table([values[name] for name in keys], names=list(keys)))
     # Rows have weights of their own, which come in after the join.
     unweighted = replace(relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None)))
     try:

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import polars
 from polars.io.plugins import register_io_source
 
 from r2b._files.arrow import pyarrow
+from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import LazySource, lookup
+from r2b.engines.roles import free_name
 from r2b.engines.source import Relabel, joined, list_length_of
-from r2b.errors import EmptyError, ParameterError
+from r2b.errors import ParameterError
 
 # Steps of a plan after which rows come in the same order every time: scans, and what looks at one row.
 _IN_ORDER = re.compile(
@@ -40,7 +42,6 @@ class PolarsSource(LazySource):
 
     name: str = "the LazyFrame"
     ordered: bool = field(init=False)
-    collected: ClassVar[dict[str, Any]] = {"engine": "streaming"}
 
     def __post_init__(self) -> None:
         strange = next((name for name in self._schema if name == "*" or (name.startswith("^") and name.endswith("$"))), None)
@@ -74,6 +75,11 @@ class PolarsSource(LazySource):
         parts = frame.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
         return (record for part in parts for record in part.to_arrow().to_batches())
 
+    def grouped(self, keys: Sequence[str], most: int) -> Any:
+        """Count with the streaming engine."""
+        rows = self.select(keys).group_by(polars.col(list(dict.fromkeys(keys)))).len(free_name("r2b: rows", keys))
+        return rows.head(most).collect(engine="streaming").to_arrow()
+
     def joined(self, relabel: Relabel) -> Any:
         """Join what becomes of each combination of label and attributes; the rows keep their order."""
         keys, expanded = relabel.decode.roles.described, relabel.form == "expand"
@@ -99,10 +105,8 @@ class PolarsSource(LazySource):
     def made(self, relabel: Relabel) -> Any:
         """Make new columns batch by batch; a scan of Polars, so that the plan after it is optimised as for a file."""
         roles, n_classes = relabel.decode.roles, len(relabel.decode.schema.classes)
-        first = next(self.stream(self.table.head(1).select(polars.col(list(relabel.needed)))), None)
-        if first is None:
-            raise EmptyError(f"There are no rows in {self.name}.", remedy="Pass at least one row.")
-        empty: Any = polars.from_arrow(pyarrow().table(relabel(first).columns))
+        none = Batch(one_record(self.table.head(0).select(polars.col(list(relabel.needed))).collect().to_arrow()))
+        empty: Any = polars.from_arrow(pyarrow().table(relabel(none).columns))
         schema = self._schema | dict(empty.schema)
         if relabel.form != "soft" and not roles.soft:
             schema[relabel.names[0]] = self._schema[roles.label[0]]  # Arrow does not tell an Enum

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data import Continuous, ContinuousSettings, Dataset, Membership, Schema
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import Array, Whole
 from r2b._data.columns import column_of
 from r2b._data.numbers import WHAT as WEIGHTS
 from r2b._data.numbers import read_weight
@@ -17,7 +18,11 @@ from r2b._files.text import did_you_mean, listed_names
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, lists_to_matrix, one_array
-from r2b.errors import ParameterError
+from r2b.errors import InputError, ParameterError
+
+_LOOKED_AT = 20
+_NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
+_DISTRIBUTION = re.compile(rf"[\[(]\s*{_NUMBER.pattern}(?:[,;\s]+{_NUMBER.pattern})+\s*[\])]")
 
 
 @dataclass(frozen=True)
@@ -278,15 +283,23 @@ class Decode:
         """Give the number of the first row, the rows of a batch, their draws and their weights."""
         return batch.first, self.read(batch), self.draws(batch, random_state), self.weight(batch)
 
-    def heaviest(self, batch: Batch) -> Floats:
-        """Give the largest weight of each cell in a batch."""
-        data, weight = self.read(batch), self.weight(batch)
-        assert weight is not None
-        most = np.zeros(data.n_groups)
-        np.maximum.at(most, data.groups.codes, weight)
-        return most
-
     def __call__(self, batch: Batch) -> Block:
         """Give the rows as a block."""
         data, weight = self.read(batch), self.weight(batch)
         return Block(np.ascontiguousarray(data.labels.array), data.groups.codes, np.empty(0) if weight is None else weight)
+
+
+def refuse_lists_as_text(classes: Any, name: str) -> None:
+    """Refuse probabilities that were made text on their way: every distinct row of them would be a class of its own.
+
+    Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
+    """
+    shown = classes.slice(0, _LOOKED_AT).to_pylist()
+    lists = (isinstance(each, str) and _DISTRIBUTION.fullmatch(each) for each in shown)
+    if len(shown) > 1 and all(lists) and all(abs(sum(map(float, _NUMBER.findall(each))) - 1.0) < 1e-3 for each in shown):
+        raise InputError(
+            f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
+            remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "
+            "before the frame is made.",
+            column=name,
+        )

@@ -6,29 +6,29 @@ A source counts equal rows, runs work on batches, keeps coded blocks, and leaves
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
-from r2b._data.dataset import Labels
-from r2b._data.merge import cell_sums, joint_codes
+from r2b._data.arrays import Array, Whole, smallest_unsigned
+from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
-from r2b._labels.forms.rounding import Found, Search, picked
+from r2b._labels.forms.rounding import picked
 from r2b._labels.forms.turns import round_rows
 from r2b._labels.labels import Form
 from r2b._labels.rows import FairRows, Response
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
+from r2b._solve.oracle.blocks import BlockTask
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, lists_to_matrix, one_array, taken, taken_rows
 from r2b.engines.roles import Decode
-from r2b.engines.tally import Counter, Tally, added_up, plain_type
+from r2b.engines.tally import Count, Tally, plain_type
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 
@@ -101,7 +101,11 @@ class Relabel:
         return max(1024, PIECE_ENTRIES // len(self.decode.schema.classes)) if wide else PIECE_ROWS
 
     def __call__(self, batch: Batch) -> NewColumns:
-        """Make the new columns of a batch."""
+        """Make the new columns of a batch; one without rows has them too."""
+        if len(batch) == 0:
+            label = None if self.decode.roles.soft else batch.columns[self.decode.roles.label[0]].type
+            none = {name: pyarrow().array([], kind) for name, kind in zip(self.names, self.kinds(label), strict=False)}
+            return NewColumns(none, np.empty(0, np.int64) if self.form == "expand" else None)
         data = self.decode.read(batch)
         if self.form == "soft":
             return self._soft(data)
@@ -109,16 +113,18 @@ class Relabel:
             return self._expanded(batch, data)
         return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
 
+    def kinds(self, label: Any) -> list[Any]:
+        """Give the Arrow types of new columns, where the labels are classes of this type."""
+        arrow = pyarrow()
+        if self.form == "soft":
+            return [arrow.float64()] * len(self.names)
+        classes = arrow.array(self.decode.schema.classes.values.tolist()).type if self.decode.roles.soft else label
+        return [classes, arrow.float64(), arrow.int64()][: len(self.names)]
+
     def codes(self, batch: Batch, data: Dataset) -> Array:
         """Give the classes of a batch for "round" and "sample", as codes."""
         draws = self.decode.draws(batch, self.random_state)
         return self.rows(data).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
-
-    def leaving_weights(self, batch: Batch) -> tuple[Floats, Floats]:
-        """Give the weight of each cell of a batch, and of each class that its rows leave with."""
-        data = self.decode.read(batch)
-        labels = Labels(self.decode.schema.classes, codes=self.codes(batch, data))
-        return cell_sums(labels, data.groups, self.decode.weight(batch))
 
     def _soft(self, data: Dataset) -> NewColumns:
         arrow = pyarrow()
@@ -165,10 +171,39 @@ class Relabel:
         return arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
 
 
-def border_draws(decode: Decode, search: Search, random_state: int, batch: Batch) -> Found:
-    """Count the draws of a batch: one pass of the search for the borders of whole counts."""
-    data = decode.read(batch)
-    return search.look(joint_codes(data), decode.draws(batch, random_state))
+class Partial(Protocol):
+    """What is asked of all rows: made of some of them, and put together in their order.
+
+    It can be pickled, and so can what it gives, which has a size of its own however many rows there are: what would grow beyond that is
+    refused here. It changes nothing that it is given, so that work is repeated where a worker was lost.
+    """
+
+    def make(self, batch: Batch) -> Any:
+        """Give the part of a batch."""
+        ...
+
+    def merge(self, one: Any, other: Any) -> Any:
+        """Put together the part of some rows and that of later ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Refuses a row without a value, a null or a NaN, and says where it is; there are more ways out for attributes than for labels."""
+
+    column: str
+    remedy: str
+
+    def make(self, batch: Batch) -> None:
+        """Look at the rows of a batch."""
+        gaps = np.asarray(batch.columns[self.column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+        if gaps.any():
+            row = int(np.flatnonzero(gaps)[0])
+            with batch.placed():
+                raise MissingValueError(f"Row {row} has no value in {self.column!r}.", remedy=self.remedy, column=self.column, row=row)
+
+    def merge(self, one: None, other: None) -> None:
+        """Nothing was missing."""
 
 
 def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
@@ -214,7 +249,7 @@ class Source(ABC):
         return {}
 
     def list_length(self, column: str) -> int | None:
-        """Give the number of entries of the lists in a column, from its first row; None where it holds no lists."""
+        """Give the number of entries of the lists in a column, from its first row, 0 without rows; None where it holds no lists."""
         if column not in self._list_lengths:  # kept: an engine may answer one query at a time, and this is asked while rows are streamed
             self._list_lengths[column] = self.first_list_length(column)
         return self._list_lengths[column]
@@ -230,6 +265,10 @@ class Source(ABC):
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         """Run work on every batch; results come in the order of the batches."""
         return (work(batch) for batch in self.batches(columns))
+
+    def reduce(self, columns: Sequence[str], partial: Partial) -> Any:
+        """Give the part of all rows; None where there are none. Elsewhere it is put together where the rows are."""
+        return folded(partial, self.run(columns, partial.make))
 
     def with_numbers(self, wanted: Sequence[str]) -> Source:
         """Give the same table with some columns, such as weights, as numbers; files of text read them so on request."""
@@ -247,8 +286,8 @@ class Source(ABC):
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, and add up their weights."""
-        counter = Counter(keys, weight)
-        return added_up(self.run(counter.columns, counter.counted), keys, weight).tally()
+        count = Count(tuple(keys), weight)
+        return count.tally(self.reduce(count.columns, count))
 
     @abstractmethod
     def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
@@ -279,8 +318,7 @@ class Source(ABC):
         MissingValueError
             Always, unless no row lacks one after all.
         """
-        for _ in self.run([column], partial(_refuse_missing, column, remedy)):
-            pass
+        self.reduce([column], Gaps(column, remedy))
 
     @property
     def subject(self) -> str:
@@ -288,13 +326,13 @@ class Source(ABC):
         return f"The {self.name[4:]}" if self.name.startswith("the ") else self.name
 
 
-def _refuse_missing(column: str, remedy: str, batch: Batch) -> None:
-    """Look for a row without a value, a null or a NaN, and say where it is."""
-    gaps = np.asarray(batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
-    if gaps.any():
-        row = int(np.flatnonzero(gaps)[0])
-        with batch.placed():
-            raise MissingValueError(f"Row {row} has no value in {column!r}.", remedy=remedy, column=column, row=row)
+def folded(partial: Partial | BlockTask, parts: Iterable[Any]) -> Any:
+    """Put parts together in their order; None where there are none."""
+    merge, several = partial.merge, iter(parts)
+    total: Any = next(several, None)
+    for each in several:
+        total = merge(total, each)
+    return total
 
 
 def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
@@ -313,5 +351,6 @@ def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None
     if types.is_fixed_size_list(kind):
         return int(kind.list_size)
     if types.is_list(kind) or types.is_large_list(kind):
-        return int(lists_to_matrix(one_array(first()), name=name).shape[1])
+        column = one_array(first())
+        return int(lists_to_matrix(column, name=name).shape[1]) if len(column) else 0
     return None

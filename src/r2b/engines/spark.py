@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 from typing import Any
 
@@ -19,13 +19,16 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle.blocks import BlockTask, Sums
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import joins, lookup
 from r2b.engines.roles import Decode, free_name, refuse_alike
-from r2b.engines.source import NO_LABEL, Relabel, Source
-from r2b.engines.spark_worker import BLOCKS, RESULTS, Beside, Count, Keep, Pass, Run, stream_of, unpacked
-from r2b.engines.tally import MOST_COMBINATIONS, Counter, Tally, added_up
-from r2b.errors import EmptyError, InputError, MissingExtraError, ParameterError
+from r2b.engines.source import NO_LABEL, Partial, Relabel, Source, folded
+from r2b.engines.spark_worker import BLOCKS, MERGED_AT_ONCE, RESULTS, Beside, Keep, Pass, Reduce, Run, Together, stream_of, unpacked
+from r2b.engines.tally import MOST_COMBINATIONS, Count, Tally
+from r2b.errors import InputError, MissingExtraError, ParameterError
+
+_REDUCERS = 16  # tasks that put results together
+_AT_HOME = 1 << 26  # bytes of results that come home as they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +38,31 @@ class SparkBlocks:
     Attributes
     ----------
     kept : pyspark.sql.DataFrame
+    n_bytes : int
+        About as large is the result of a partition.
     """
 
     kept: Any
+    n_bytes: int
+
+    @cached_property
+    def _many(self) -> bool:
+        """Whether the results of all partitions are too much to come home at once."""
+        from pyspark.sql import functions
+
+        with set_up_errors():
+            ((last,),) = self.kept.select(functions.spark_partition_id().alias("part")).agg(functions.max("part")).collect()
+        return last is not None and (last + 1) * self.n_bytes > _AT_HOME
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on every block: one Spark job."""
-        return fetched(mapped(self.kept, Pass(task), RESULTS))
+        """Run a task on all blocks; there is one result, of all of them."""
+        return iter([self.reduce(task)])
+
+    def reduce(self, task: BlockTask) -> Sums:
+        """Give the result of all blocks: one Spark job."""
+        results = mapped(self.kept, Pass(task), RESULTS)
+        found: Sums = merged_there(results, task) if self._many else merged_here(results, task)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +116,7 @@ class SparkSource(Source):
             raise InputError(problem, remedy="Name a column of classes, or of lists of numbers.", column=column)
         rows = self.select([column])[0].limit(1).collect()
         if not rows:
-            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
+            return 0
         if rows[0][0] is None:
             self.refuse_missing(column, NO_LABEL)
         return len(rows[0][0])
@@ -109,19 +130,23 @@ class SparkSource(Source):
                 for record in pyarrow().ipc.open_stream(content):
                     yield Batch(record, first, place, first)
 
-    def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
-        """Run work where the rows are; results come in the order of partitions and batches."""
+    def reduce(self, columns: Sequence[str], partial: Partial) -> Any:
+        """Give the part of all rows: each partition gives one, and they are put together where they are."""
+        from pyspark import StorageLevel
+        from pyspark.sql import functions
+
         frame, names = self.select(columns)
-        return fetched(mapped(frame, Run(names, work), RESULTS))
+        results = mapped(frame, Reduce(names, partial), RESULTS).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with set_up_errors():
+                ((n_bytes,),) = results.agg(functions.sum(functions.length("result"))).collect()
+            return merged_there(results, partial) if (n_bytes or 0) > _AT_HOME else merged_here(results, partial)
+        finally:
+            results.unpersist()
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination: by Spark itself, or with exact sums of weights in its workers."""
-        if weight is None:
-            found = self._grouped(tuple(keys))
-        else:
-            frame, names = self.select([*keys, weight])
-            counters: Iterable[Counter] = fetched(mapped(frame, Count(names, tuple(keys), weight), RESULTS))
-            found = added_up(counters, keys, weight).tally()
+        found = self._grouped(tuple(keys)) if weight is None else super().tally(keys, weight)
         if weight not in keys:
             self._tallies[tuple(keys)] = found
         return found
@@ -130,13 +155,12 @@ class SparkSource(Source):
         frame, names = self.select(keys)
         grouped = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
         rows_of_each = free_name("rows", names)  # a column of the table may well be called count
-        counter = Counter(names, rows_of_each)
-        for record in grouped.rename_columns([*names, rows_of_each]).combine_chunks().to_batches():
-            counter.add(Batch(record))
-        found = counter.tally()
+        count = Count(names, rows_of_each)
+        found = count.tally(count.make(Batch(one_record(grouped.rename_columns([*names, rows_of_each])))))
         assert found.weight is not None
         # Groups arrive in any order, and sums that follow must not depend on it.
-        rows = sorted(range(len(found.count)), key=lambda row: [str(found.columns[name][row]) for name in names])
+        shown = [[str(value) for value in found.columns[name].to_pylist()] for name in names]
+        rows = sorted(range(len(found.count)), key=list(zip(*shown, strict=True)).__getitem__)
         columns = {name: column.take(pyarrow().array(rows, pyarrow().int64())) for name, column in found.columns.items()}
         return Tally(columns, found.weight[rows].astype(np.int64))
 
@@ -148,7 +172,7 @@ class SparkSource(Source):
         frame, names = self.select(decode.roles.used)
         kept = mapped(frame, Keep(names, decode), BLOCKS).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            yield SparkBlocks(kept)
+            yield SparkBlocks(kept, 8 * len(decode.schema.table) * len(decode.schema.classes))
         finally:
             kept.unpersist()
 
@@ -236,12 +260,21 @@ def mapped(frame: Any, work: Callable[[Iterable[Any]], Iterator[Any]], schema: A
         return frame.mapInArrow(work, schema)
 
 
-def fetched(results: Any) -> Iterator[Any]:
-    """Bring results home in the order of partitions; the first error among them is raised."""
+def merged_there(results: Any, partial: Partial | BlockTask) -> Any:
+    """Put results together where they are, in a tree that only depends on the numbers of partitions, and bring home what comes of it."""
+    from pyspark.sql import functions
+
+    branch = functions.floor(functions.col("part") / MERGED_AT_ONCE)
+    few = mapped(results.repartition(_REDUCERS, branch), Together(partial), RESULTS)
+    return merged_here(mapped(few.repartition(1), Together(partial), RESULTS), partial)
+
+
+def merged_here(results: Any, partial: Partial | BlockTask) -> Any:
+    """Bring results home, and put them together in the order of partitions; the first error among them is raised."""
     with set_up_errors():
         rows = results.collect()
     rows.sort(key=lambda row: (row["part"], row["number"]))
-    return (unpacked(row["result"]) for row in rows)
+    return folded(partial, (unpacked(row["result"]) for row in rows))
 
 
 @contextmanager

@@ -16,23 +16,20 @@ import numpy as np
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import BlockTask, Evaluate, Fold, Inspect, LabelSums, Sums, added
+from r2b._solve.oracle.blocks import BlockTask, merged
 from r2b.engines.batch import Batch
 from r2b.engines.lazy import in_rows
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, joined
-from r2b.engines.tally import Counter
+from r2b.engines.source import Partial, Relabel, folded, joined
 from r2b.errors import R2BError
 
 RESULTS = "part bigint, number bigint, result binary"
 BLOCKS = "labels binary, cells binary, weight binary, kinds string, failure binary"
 
+MERGED_AT_ONCE = 128  # partitions whose results are put together
 BATCH_ROWS = 1 << 18  # Spark hands over 10,000 rows at a time; what comes back from a batch may be as long as the prices
 BLOCK_ENTRIES = 1 << 21  # 16 MB: enough for the compiled kernel to pay, and several fit in a worker
 ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together where they are too many to be decided at once
-
-# Sums are added up where they are made, so that a part sends one. Of what an inspection gives last, the largest is kept.
-_ADDED: dict[type, bool] = {Evaluate: False, Fold: False, LabelSums: False, Inspect: True}
 
 
 def part_number() -> int:
@@ -108,22 +105,39 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Count:
-    """Counts the combinations of a partition."""
+class Reduce:
+    """Puts together the parts of the batches of a partition."""
 
     names: tuple[str, ...]
-    keys: tuple[str, ...]
-    weight: str | None
+    partial: Partial
+    rows: int = BATCH_ROWS
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Give one counter."""
-        return sent(self._counters(records), counts=True)
+        """Give one result; none where there are no rows."""
+        parts = (self.partial.make(batch) for batch in in_place(records, self.names, self.rows))
+        return sent((folded(self.partial, chain([first], parts)) for first in parts), counts=True)
 
-    def _counters(self, records: Iterable[Any]) -> Iterator[Counter]:
-        counter = Counter(self.keys, self.weight)
-        for batch in in_place(records, self.names, BATCH_ROWS):
-            counter.add(batch)
-        yield counter
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Puts together the results of partitions, as many at once as have numbers next to each other."""
+
+    partial: Partial | BlockTask
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Give one result for every few partitions: merged in their order, or the first error among them."""
+        held: dict[int, list[tuple[int, int, bytes]]] = {}
+        for record in records:
+            for row in zip(*(column.to_pylist() for column in record.columns), strict=True):
+                held.setdefault(row[0] // MERGED_AT_ONCE, []).append(row)
+        for branch in sorted(held):
+            rows = sorted(held.pop(branch))
+            try:
+                merged: Any = folded(self.partial, (unpacked(content) for _, _, content in rows))
+            except R2BError as error:
+                merged = error
+            # The number of a branch is that of its partitions, shorter.
+            yield _row({"part": branch, "number": 0, "result": packed(merged, counts=True)})
 
 
 def stream_of(batch: Batch) -> tuple[bytes, int, str]:
@@ -163,16 +177,9 @@ class Pass:
     task: BlockTask
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Give one result per block, or one for all of them where results are sums."""
-        return sent(self._results(records))
-
-    def _results(self, records: Iterable[Any]) -> Iterator[Sums]:
+        """Give one result; none where there are no blocks."""
         results = (self.task(block) for record in records for block in _blocks(record))
-        if type(self.task) not in _ADDED:
-            yield from results
-            return
-        for first in results:
-            yield added(chain([first], results), largest=_ADDED[type(self.task)])
+        return sent(merged(self.task, chain([first], results)) for first in results)
 
 
 def _blocks(record: Any) -> Iterator[Block]:

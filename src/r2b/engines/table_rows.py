@@ -11,30 +11,30 @@ from typing import Any, get_args
 import numpy as np
 
 from r2b._data import Dataset, Schema, Vocabulary
-from r2b._data.arrays import Array, Whole
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import refuse_beyond_memory
-from r2b._data.dataset import read
-from r2b._data.merge import class_weights
+from r2b._data.dataset import Labels, read
+from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
-from r2b._labels.forms.rounding import Search, whole_counts
+from r2b._labels.forms.rounding import Found, Search, whole_counts
 from r2b._labels.forms.turns import Turns
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
+from r2b.engines.batch import Batch
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
 from r2b.engines.source import (
     NO_ATTRIBUTE,
     NO_LABEL,
     Relabel,
     Source,
-    border_draws,
     new_names,
 )
 from r2b.engines.tally import Tally, gaps_of
-from r2b.errors import DataWarning, MissingValueError, ParameterError, RowsUnavailableError, UnseenError
+from r2b.errors import DataWarning, EmptyError, MissingValueError, ParameterError, RowsUnavailableError, UnseenError
 
 _LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 _FRAME = "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are in memory."
@@ -44,6 +44,59 @@ _BY_BATCH = (
 )
 _EXACT = "Take 'soft' or 'expand', which are exact, or write the table to files and scan those."
 _SENT_ROWS = 1 << 23  # decided rows that are sent to where rows without an order are: 16 bytes each
+
+
+@dataclass(frozen=True, eq=False)
+class BorderDraws:
+    """Counts draws: one pass of the search for the borders of whole counts."""
+
+    decode: Decode
+    search: Search
+    random_state: int
+
+    def make(self, batch: Batch) -> Found:
+        """Count the draws of a batch."""
+        return self.search.look(joint_codes(self.decode.read(batch)), self.decode.draws(batch, self.random_state))
+
+    def merge(self, one: Found, other: Found) -> Found:
+        """Add the counts, and keep the draws of both."""
+        return Search.merge(one, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving:
+    """The weight of each cell, and of each class that its rows leave with."""
+
+    relabel: Relabel
+
+    def make(self, batch: Batch) -> tuple[Floats, Floats]:
+        """Add up the rows of a batch."""
+        decode = self.relabel.decode
+        data = decode.read(batch)
+        labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
+        return cell_sums(labels, data.groups, decode.weight(batch))
+
+    def merge(self, one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """Add up."""
+        return one[0] + other[0], one[1] + other[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Heaviest:
+    """The largest weight of each cell."""
+
+    decode: Decode
+
+    def make(self, batch: Batch) -> Floats:
+        """Look at the rows of a batch."""
+        data, weight = self.decode.read(batch), self.decode.weight(batch)
+        most = np.zeros(data.n_groups)
+        np.maximum.at(most, data.groups.codes, np.asarray(weight))
+        return most
+
+    def merge(self, one: Floats, other: Floats) -> Floats:
+        """Take the larger."""
+        return np.maximum(one, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +181,7 @@ class TableRows(LabelRows):
             codes = applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
         source, used = self.source.with_numbers(self.roles.numbers), (*relabel.needed, *self.roles.used)
-        shape = (len(rule.schema.table), len(rule.schema.classes))
-        weight, sums = np.zeros(shape[0]), np.zeros(shape)
-        for mine, classes in source.run(used, relabel.leaving_weights):
-            weight, sums = weight + mine, sums + classes
+        weight, sums = source.reduce(used, Leaving(relabel))
         return realised(rule.families, proof, rule.schema, sums, weight)
 
     def relabel(self, rule: Rule, form: Form, *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Relabel:
@@ -157,15 +207,16 @@ class TableRows(LabelRows):
             return made
         if roles.categorical and self.counts is not None and roles.weight is None:
             return replace(made, borders=self._borders(made))
-        if keys or self.held is not None:
-            return self._decided_by_draws(made)
-        return replace(made, decided=self._decided(made))
+        try:
+            return self._decided_by_draws(made) if keys or self.held is not None else replace(made, decided=self._decided(made))
+        except EmptyError:  # prices are applied to a batch of a stream in which nothing came
+            return made
 
     def _decided(self, relabel: Relabel) -> Array:
         """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
         decode, source, heaviest = relabel.decode, self.source.with_numbers(self.roles.numbers), None
         if self.roles.weight is not None:
-            heaviest = np.max([*source.run(self.roles.used, decode.heaviest)], axis=0)
+            heaviest = source.reduce(self.roles.used, Heaviest(decode))
         turns = Turns(len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True)
         for first, data, draws, weight in source.run(relabel.needed, partial(decode.drawn, relabel.random_state)):
             turns.take(data.groups.codes, draws, weight, first, relabel.rows(data).of_rows)
@@ -210,8 +261,7 @@ class TableRows(LabelRows):
         whole = whole_counts(counts, relabel.response.channel(), relabel.random_state)
         found: Whole | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
         while isinstance(found, Search):
-            look = partial(border_draws, relabel.decode, found, relabel.random_state)
-            found = found.borders(self.source.run(relabel.needed, look))
+            found = found.borders(self.source.reduce(relabel.needed, BorderDraws(relabel.decode, found, relabel.random_state)))
         return found
 
 
@@ -307,8 +357,8 @@ def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None
         raise ParameterError(problem, remedy="Name it as it was fitted, with r2b.Continuous or r2b.Membership.", column=odd)
 
 
-def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
-    """Count class labels, and read the counts with the classes and groups of other rows.
+def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset | None:
+    """Count class labels, and read the counts with the classes and groups of other rows; None where there are no rows.
 
     Raises
     ------
@@ -317,6 +367,8 @@ def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset:
     """
     keys = [choice.label[0], *choice.attributes]
     tally = source.tally(keys)
+    if not tally.n_rows:
+        return None
     # By place where columns have other names than those fitted, and by name where they come in another order.
     known = dict(zip(choice.attributes, schema.vocabularies, strict=False)) | dict(zip(schema.columns, schema.vocabularies, strict=True))
     for name in gaps_of(tally, source.subject):

@@ -25,10 +25,10 @@ from r2b._labels.task import MemoryTask, Task
 from r2b._labels.unseen import Unseen, widened
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.opening import open_source
-from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, with_attributes
+from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, refuse_lists_as_text, with_attributes
 from r2b.engines.source import Source
 from r2b.engines.table_rows import TableRows, classes_of, gathered, held_rows, recounted, refuse_gaps, refuse_other_kind
-from r2b.engines.tally import dataset_of, groups_of, refuse_lists_as_text
+from r2b.engines.tally import dataset_of, groups_of
 from r2b.errors import ParameterError, UnseenError
 
 _FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer

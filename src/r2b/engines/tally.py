@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -26,9 +24,7 @@ _FEW = 1 << 16  # combinations of codes that are counted by a table
 _NARROW = 1 << 12  # whole numbers within such a span are codes as they stand
 _MANY = 1 << 20  # the same, a column at a time
 _PART = 1 << 16
-_LOOKED_AT = 20
-_NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
-_DISTRIBUTION = re.compile(rf"[\[(]\s*{_NUMBER.pattern}(?:[,;\s]+{_NUMBER.pattern})+\s*[\])]")
+_LOOSE = 1 << 16  # entries that are kept apart before parts are put together
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,136 +57,199 @@ class Tally:
         return Tally(columns, np.ones(len(rows), np.int64), np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64))
 
 
-class Counter:
-    """Counts combinations batch by batch.
+@dataclass(eq=False)
+class Counted:
+    """Combinations and how often each occurs, in parts that are put together now and then: adding a part takes no time.
 
-    Parameters
+    Attributes
     ----------
-    keys : sequence of str
+    parts : list of (list of pyarrow.Array, ndarray, ndarray or None)
+        Values, rows and, exactly, weight in units of 2**-1074: sums must not depend on how rows are cut into batches.
+    types : list of pyarrow.DataType
+    """
+
+    parts: list[tuple[list[Any], Whole, Array | None]]
+    types: list[Any]
+
+    @property
+    def size(self) -> int:
+        """Entries of all parts; a combination may have several."""
+        return sum(len(count) for _, count, _ in self.parts)
+
+
+@dataclass(frozen=True)
+class Count:
+    """Counts combinations: of a batch, and of what was counted before.
+
+    Attributes
+    ----------
+    keys : tuple of str
     weight : str, optional
         Column whose numbers are added up.
+
+    Raises
+    ------
+    InputError
+        There are too many combinations; names the column with most values.
 
     Examples
     --------
     >>> import pyarrow
-    >>> counter = Counter(["sex"])
-    >>> counter.add(Batch(pyarrow.record_batch({"sex": ["f", "m", "f"]})))
-    >>> counter.tally().columns["sex"].to_pylist(), counter.tally().count
-    (['f', 'm'], array([2, 1]))
+    >>> count = Count(("sex",))
+    >>> one, other = (count.make(Batch(pyarrow.record_batch({"sex": sexes}))) for sexes in (["f", "m", "f"], ["m"]))
+    >>> tally = count.tally(count.merge(one, other))
+    >>> tally.columns["sex"].to_pylist(), tally.count
+    (['f', 'm'], array([2, 2]))
     """
 
-    def __init__(self, keys: Sequence[str], weight: str | None = None) -> None:
-        self.keys = tuple(keys)
-        self.weight = weight
-        # Rows and, exactly, weight: the sum must not depend on how rows are cut into batches.
-        self._found: dict[tuple[Any, ...], list[int]] = {}
-        self._types: list[Any] = []
+    keys: tuple[str, ...]
+    weight: str | None = None
 
     @property
-    def columns(self) -> list[str]:
+    def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return [*self.keys, *([] if self.weight is None else [self.weight])]
+        return self.keys if self.weight is None else (*self.keys, self.weight)
 
-    def add(self, batch: Batch) -> None:
+    @property
+    def _adds(self) -> bool:
+        """Whether weights are added up; where they tell combinations apart, those of one combination are equal."""
+        return self.weight is not None and self.weight not in self.keys
+
+    def make(self, batch: Batch) -> Counted:
         """Count the rows of a batch."""
+        columns = [batch.columns[name] for name in self.keys]
+        types = [plain_type(column.type) for column in columns]
         if len(batch) == 0:
-            return
-        columns = {name: batch.columns[name] for name in self.keys}
-        self._agree([plain_type(column.type) for column in columns.values()])
-        if self.weight is not None or not self._count_codes(columns, len(batch)):
-            encoded = [encoded_column(column, name) for name, column in columns.items()]
-            first, codes, counts = combined(encoded, len(batch))
-            mass = {} if self.weight is None else exact_sums(codes, _weights(batch, self.weight), len(first))
-            met = [[values[code] for code in codes_of[first].tolist()] for codes_of, values in encoded]
-            for number, (count, *key) in enumerate(zip(counts.tolist(), *met, strict=True)):
-                self._put(tuple(key), count, mass.get(number, 0))
-        self._refuse_many()
+            return Counted([], types)
+        coded = [_narrow(column) or encoded_column(column, name) for name, column in zip(self.keys, columns, strict=True)]
+        weight = None if self.weight is None else _weights(batch, self.weight)
+        mass: Array | None = None
+        found = None if weight is not None else _counted_codes(coded, len(batch))
+        if found is None:
+            coded = [encoded_column(column, name) for name, column in zip(self.keys, columns, strict=True)]
+            first, codes, count = combined(coded, len(batch))
+            found = [codes_of[first] for codes_of, _ in coded], count
+            if self._adds and weight is not None:
+                sums = exact_sums(codes, weight, len(first))
+                mass = np.array([sums.get(code, 0) for code in range(len(first))], object)
+        values = [_typed(_values(each, places), kind) for each, places, kind in zip(coded, found[0], types, strict=True)]
+        counted = Counted([(values, found[1], mass)], types)
+        self._refuse_many(counted)
+        return counted
 
-    def _refuse_many(self) -> None:
-        if len(self._found) > MOST_COMBINATIONS:
-            refuse_combinations({name: len({key[place] for key in self._found}) for place, name in enumerate(self.keys)})
+    def merge(self, one: Counted, other: Counted) -> Counted:
+        """Add what was counted in rows that come later."""
+        types = self._agreed(one.types, other.types)
+        total = Counted([*one.parts, *other.parts], types)
+        largest = max((len(count) for _, count, _ in total.parts), default=0)
+        return self.settled(total) if total.size > 2 * largest + _LOOSE else total
 
-    def counted(self, batch: Batch) -> Counter:
-        """Give what counts the same columns of a batch alone; it may be called in any thread."""
-        counter = Counter(self.keys, self.weight)
-        counter.add(batch)
-        return counter
+    def settled(self, counted: Counted) -> Counted:
+        """Put parts together, so that each combination is there once."""
+        if len(counted.parts) < 2:
+            return counted
+        arrow, columns = pyarrow(), []
+        for place, kind in enumerate(counted.types):
+            columns.append(arrow.concat_arrays([_typed(values[place], kind) for values, _, _ in counted.parts]))
+        count = np.concatenate([count for _, count, _ in counted.parts])
+        first, codes, _ = combined([encoded_column(each) for each in columns], len(count))
+        total = np.zeros(len(first), np.int64)
+        np.add.at(total, codes, count)
+        mass = None
+        if self._adds:
+            mass = np.zeros(len(first), object)
+            np.add.at(mass, codes, np.concatenate([np.asarray(mass) for _, _, mass in counted.parts]))
+        rows = arrow.array(first)
+        found = Counted([([taken(column, rows) for column in columns], total, mass)], counted.types)
+        self._refuse_many(found)
+        return found
 
-    def _put(self, key: tuple[Any, ...], count: int, mass: int = 0) -> None:
-        entry = self._found.setdefault(key, [0, 0])
-        entry[0] += count
-        entry[1] += mass
+    def _refuse_many(self, counted: Counted) -> None:
+        if counted.size > MOST_COMBINATIONS:
+            (values, _, _), *_ = counted.parts
+            refuse_combinations({name: len(column.unique()) for name, column in zip(self.keys, values, strict=True)})
 
-    def _count_codes(self, columns: Mapping[str, Any], n_rows: int) -> bool:
-        """Count codes as they stand, where few combinations occur: several times as fast; False where they are too many."""
-        coded = [_narrow(column) or encoded_column(column, name) for name, column in columns.items()]
-        sizes = [max(len(values), 1) for _, values in coded]
-        if np.prod(sizes, dtype=np.float64) > _FEW:
-            return self._step_by_step(coded, sizes, n_rows)
-        size = int(np.prod(sizes))
-        counts = np.zeros(size, np.int64)
-        for part in parts_of(n_rows, _PART):  # parts stay in cache
-            joint = np.zeros(part.stop - part.start, np.int32)
-            for (codes, values), of in zip(coded, sizes, strict=True):
-                joint *= np.int32(of)
-                joint += codes[part].astype(np.int32, copy=False) - np.int32(values.start if isinstance(values, range) else 0)
-            counts += np.bincount(joint, minlength=size)
-        there = np.flatnonzero(counts)
-        for places, count in zip(zip(*np.unravel_index(there, sizes), strict=True), counts[there].tolist(), strict=True):
-            self._put(tuple(values[int(place)] for (_, values), place in zip(coded, places, strict=True)), count)
-        return True
-
-    def _step_by_step(self, coded: Sequence[tuple[Any, Any]], sizes: Sequence[int], n_rows: int) -> bool:
-        """Count many columns of which few combinations occur: a column at a time, keeping what occurs; False where that is too much."""
-        joint = np.zeros(n_rows, np.int64)
-        found: list[tuple[Any, ...]] = [()]
-        counts = np.array([n_rows])
-        for (codes, values), of in zip(coded, sizes, strict=True):
-            if len(found) * of > _MANY:
-                return False
-            joint *= of
-            joint += codes
-            if isinstance(values, range):
-                joint -= values.start
-            there, joint, counts = _ranked(joint, len(found) * of)
-            found = [(*found[place // of], values[place % of]) for place in there.tolist()]
-        for key, count in zip(found, counts.tolist(), strict=True):
-            self._put(key, count)
-        return True
-
-    def merge(self, other: Counter) -> None:
-        """Add what another has counted."""
-        self._agree(other._types)
-        for key, (count, mass) in other._found.items():
-            self._put(key, count, mass)
-        self._refuse_many()
-
-    def tally(self) -> Tally:
-        """Give what was counted, in the order in which combinations were met."""
-        found = list(self._found)
-        columns = {}
-        for place, name in enumerate(self.keys):
-            values = [float(key[place].value) if isinstance(key[place], _Missing) else key[place] for key in found]
-            columns[name] = pyarrow().array(values, type=self._types[place] if self._types else None)
-        count = np.array([self._found[key][0] for key in found], np.int64)
+    def tally(self, counted: Counted | None) -> Tally:
+        """Give what was counted; None stands for no rows."""
+        counted = self.settled(counted or Counted([], [pyarrow().null()] * len(self.keys)))
+        if not counted.parts:
+            none = [pyarrow().array([], kind) for kind in counted.types]
+            return Tally(dict(zip(self.keys, none, strict=True)), np.empty(0, np.int64), None if self.weight is None else np.empty(0))
+        ((values, count, mass),) = counted.parts
+        columns = {name: _typed(each, kind) for name, each, kind in zip(self.keys, values, counted.types, strict=True)}
         try:
-            weight = None if self.weight is None else np.array([as_float(self._found[key][1]) for key in found], np.float64)
+            weight = None if mass is None else np.array([as_float(each) for each in mass.tolist()], np.float64)
+            if mass is None and self.weight is not None:
+                weight = np.asarray(columns[self.weight].to_numpy(zero_copy_only=False), np.float64) * count
         except OverflowError:
             raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", column=self.weight) from None
-        return Tally(columns, count, weight)
+        return Tally(columns, count.astype(np.int64), weight)
 
-    def _agree(self, types: Sequence[Any]) -> None:
-        """Keep the types of the columns; a part in which a column has no value at all does not know its type."""
+    def _agreed(self, types: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+        """Give the types of the columns; a part in which a column has no value at all does not know its type."""
         unknown = pyarrow().types.is_null
-        kept = list(self._types or types)
-        for place, (old, new) in enumerate(zip(kept, types, strict=False)):
+        kept = list(types)
+        for place, (old, new) in enumerate(zip(types, others, strict=True)):
             if unknown(old):
                 kept[place] = new
             elif not unknown(new) and not same_values(old, new):
                 name = self.keys[place]
                 problem = f"The column {name!r} holds {old} in one part of the table and {new} in another."
                 raise MixedTypeError(problem, remedy="Give all values of a column the same type.", column=name)
-        self._types = kept
+        return kept
+
+
+def _typed(column: Any, kind: Any) -> Any:
+    return column if column.type == kind else column.cast(kind)
+
+
+def _values(coded: tuple[Any, Any], places: Array) -> Any:
+    """Give the values that codes stand for; a code past the last is a null."""
+    arrow, (_, values) = pyarrow(), coded
+    if isinstance(values, range):
+        return arrow.array(places + values.start)
+    places = np.asarray(places, np.int64)
+    return taken(values, arrow.array(places, mask=places >= len(values)))
+
+
+def _counted_codes(coded: Sequence[tuple[Any, Any]], n_rows: int) -> tuple[list[Array], Array] | None:
+    """Count codes as they stand, where few combinations occur: several times as fast; None where they are too many."""
+    sizes = [_size(each) for each in coded]
+    if np.prod(sizes, dtype=np.float64) > _FEW:
+        return _step_by_step(coded, sizes, n_rows)
+    size = int(np.prod(sizes))
+    counts = np.zeros(size, np.int64)
+    for part in parts_of(n_rows, _PART):  # parts stay in cache
+        joint = np.zeros(part.stop - part.start, np.int32)
+        for (codes, values), of in zip(coded, sizes, strict=True):
+            joint *= np.int32(of)
+            joint += codes[part].astype(np.int32, copy=False) - np.int32(values.start if isinstance(values, range) else 0)
+        counts += np.bincount(joint, minlength=size)
+    there = np.flatnonzero(counts)
+    return list(np.unravel_index(there, sizes)), counts[there]
+
+
+def _step_by_step(coded: Sequence[tuple[Any, Any]], sizes: Sequence[int], n_rows: int) -> tuple[list[Array], Array] | None:
+    """Count many columns of which few combinations occur: a column at a time, keeping what occurs; None where that is too much."""
+    joint = np.zeros(n_rows, np.int64)
+    found: list[Array] = []
+    n_found, counts = 1, np.array([n_rows])
+    for (codes, values), of in zip(coded, sizes, strict=True):
+        if n_found * of > _MANY:
+            return None
+        joint *= of
+        joint += codes
+        if isinstance(values, range):
+            joint -= values.start
+        there, joint, counts = _ranked(joint, n_found * of)
+        found = [*(places[there // of] for places in found), there % of]
+        n_found = len(there)
+    return found, counts
+
+
+def _size(coded: tuple[Any, Any]) -> int:
+    """Give how many codes there may be: one more than values, for a null."""
+    return len(coded[1]) + (not isinstance(coded[1], range))
 
 
 def refuse_combinations(sizes: Mapping[str, int]) -> None:
@@ -205,41 +264,13 @@ def refuse_combinations(sizes: Mapping[str, int]) -> None:
     )
 
 
-def refuse_lists_as_text(classes: Any, name: str) -> None:
-    """Refuse probabilities that were made text on their way: every distinct row of them would be a class of its own.
-
-    Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
-    """
-    shown = classes.slice(0, _LOOKED_AT).to_pylist()
-    lists = (isinstance(each, str) and _DISTRIBUTION.fullmatch(each) for each in shown)
-    if len(shown) > 1 and all(lists) and all(abs(sum(map(float, _NUMBER.findall(each))) - 1.0) < 1e-3 for each in shown):
-        raise InputError(
-            f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
-            remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "
-            "before the frame is made.",
-            column=name,
-        )
-
-
-class _Missing(Enum):
-    """Stands for a missing value in a key, since a NaN is not equal to itself; what a worker counted meets the same key here."""
-
-    NAN = "nan"
-
-
-def encoded_column(column: Any, name: str = "") -> tuple[Array, list[Any]]:
-    """Give codes and the values they stand for; a null has a code of its own."""
+def encoded_column(column: Any, name: str = "") -> tuple[Array, Any]:
+    """Give codes and the values they stand for; a null has the code after the last."""
     if pyarrow().types.is_nested(column.type):
         problem = f"The values of the column {name!r} are of the nested type {column.type}, which cannot name a class or group."
         raise InputError(problem, remedy="Pass one plain value per row: text, whole number, true/false or date.", column=name)
-    coded = column if hasattr(column, "dictionary") else column.dictionary_encode(null_encoding="encode")
-    values = coded.dictionary.to_pylist()
-    indices = coded.indices
-    if indices.null_count:
-        indices = indices.fill_null(len(values))
-        values = [*values, None]
-    values = [_Missing.NAN if isinstance(value, float) and value != value else value for value in values]
-    return indices.to_numpy(zero_copy_only=False), values
+    coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    return coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False), coded.dictionary
 
 
 def _weights(batch: Batch, name: str) -> Floats:
@@ -262,10 +293,11 @@ def combined(encoded: Sequence[tuple[Array, Any]], n_rows: int) -> tuple[Whole, 
     """Give a row of each combination of codes, the number of the combination of each row, and their rows."""
     joint, size = np.zeros(n_rows, np.int64), 1
     for codes, values in encoded:
-        if size * len(values) >= _LARGEST_CODE:  # the crossings that occur are no more than the rows
+        of = len(values) + 1  # and a null
+        if size * of >= _LARGEST_CODE:  # the crossings that occur are no more than the rows
             found, joint = np.unique(joint, return_inverse=True)
             size = len(found)
-        joint, size = joint * len(values) + codes, size * len(values)
+        joint, size = joint * of + codes, size * of
     if size > 4 * n_rows + 1024:
         found, joint = np.unique(joint, return_inverse=True)
         size = len(found)
@@ -291,14 +323,6 @@ def _narrow(column: Any) -> tuple[Any, range] | None:
     values = column.to_numpy(zero_copy_only=False)
     low, high = int(values.min()), int(values.max())
     return (values, range(low, high + 1)) if high - low < _NARROW and abs(low) < 2**30 and values.dtype.itemsize <= 8 else None
-
-
-def added_up(counters: Iterable[Counter], keys: Sequence[str], weight: str | None) -> Counter:
-    """Add up what several have counted, in their order."""
-    total = Counter(keys, weight)
-    for counter in counters:
-        total.merge(counter)
-    return total
 
 
 def dataset_of(tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2) -> Dataset:

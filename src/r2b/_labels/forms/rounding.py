@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -170,6 +169,9 @@ Found = tuple[Whole, Whole, Whole]
 
 _MOST_BINS = 12  # bits of a draw that its bin is told by, where pairs are few
 _BIN_ENTRIES = 1 << 20
+_FINEST_BINS = 16  # the same where draws are too many to be brought home at once
+_FINE_ENTRIES = 1 << 22
+_MOST_DRAWS = 1 << 24  # that are brought home in a pass: 256 MB
 _SHARED = 0.01  # draws that coincide: far more than chance makes of different keys, even of billions
 _DEVIATIONS = 8.0  # half the width of a window, in standard deviations of the border
 
@@ -211,19 +213,28 @@ class Search:
         Bits of a draw that tell its bin.
     wanted : ndarray of shape (n_pairs, n_bins), bool
         Bins whose draws are brought home.
+    below : ndarray of shape (n_pairs * n_bins,), optional
+        Rows in each bin and those before it, once they are counted.
+    known : ndarray of shape (n_pairs, n_classes - 1), optional
+        Borders, as far as they were found in earlier passes.
+    asked : ndarray of shape (n_pairs * n_bins,), bool, optional
+        Bins whose draws were brought home in earlier passes.
     """
 
     ends: Whole
     rows: Whole
     bits: int
     wanted: Flags
+    below: Whole | None = None
+    known: Whole | None = None
+    asked: Flags | None = None
 
     @classmethod
     def of(cls, counts: Whole) -> Search:
         """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
         ends = np.cumsum(counts, axis=1)[:, :-1]
         rows = counts.sum(axis=1)
-        bits = int(np.clip(np.log2(max(_BIN_ENTRIES // max(len(counts), 1), 1)), 2, _MOST_BINS))
+        bits = _bits(len(counts), _BIN_ENTRIES, _MOST_BINS)
         wanted = np.zeros((len(counts), 1 << bits), bool)
         pair, border = np.nonzero((ends > 0) & (ends < rows[:, None]))
         size = rows[pair].astype(np.float64)
@@ -232,43 +243,58 @@ class Search:
         first, last = (np.clip(np.floor(each * (1 << bits)), 0, (1 << bits) - 1).astype(int) for each in (middle - half, middle + half))
         for one, low, high in zip(pair, first, last, strict=True):
             wanted[one, low : high + 1] = True
-        return cls(ends, rows, bits, wanted)
+        if (wanted.sum(axis=1) * (rows / (1 << bits))).sum() <= _MOST_DRAWS:
+            return cls(ends, rows, bits, wanted)
+        # Too many draws to bring home at once: count in finer bins first, and bring those of the bins that borders lie in.
+        bits = _bits(len(counts), _FINE_ENTRIES, _FINEST_BINS)
+        return cls(ends, rows, bits, np.zeros((len(counts), 1 << bits), bool))
 
     def look(self, pairs: Array, draws: Whole) -> Found:
         """Count some rows, and give the draws that are wanted."""
         place = pairs.astype(np.int64) << self.bits
         place += draws >> (BITS - self.bits)
-        counted = np.bincount(place, minlength=self.wanted.size)
+        counted = np.bincount(place, minlength=self.wanted.size) if self.below is None else np.empty(0, np.int64)
         mine = np.flatnonzero(self.wanted.ravel()[place])
         return counted, pairs[mine].astype(np.int64), draws[mine]
 
-    def borders(self, found: Iterable[Found]) -> Whole | Search:
-        """Find the borders, of shape (n_pairs, n_classes - 1); or plan another pass where a window missed one."""
-        counted = np.zeros(self.wanted.size, np.int64)
-        pairs, draws = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for counts, pair, draw in found:
-            counted += counts
-            pairs.append(pair)
-            draws.append(draw)
-        below = np.cumsum(counted.reshape(self.wanted.shape), axis=1)
-        pair, draw = np.concatenate(pairs), np.concatenate(draws)
+    @staticmethod
+    def merge(one: Found, other: Found) -> Found:
+        """Put together what was found among rows and among later ones."""
+        return one[0] + other[0], np.concatenate([one[1], other[1]]), np.concatenate([one[2], other[2]])
+
+    def borders(self, found: Found) -> Whole | Search:
+        """Find the borders, of shape (n_pairs, n_classes - 1); or plan another pass where draws of some were not wanted yet."""
+        counted, pair, draw = found
+        below = np.cumsum(counted) if self.below is None else self.below
         order = np.lexsort((draw, pair))
         pair, draw = pair[order], draw[order]
         _refuse_shared(int(((np.diff(pair) == 0) & (np.diff(draw) == 0)).sum()), len(draw))
-        borders = np.where(self.ends > 0, np.int64(1) << BITS, np.int64(0))
-        missed = np.zeros_like(self.wanted)
-        starts = np.searchsorted(pair, np.arange(len(self.ends) + 1))
-        for one, border in zip(*np.nonzero((self.ends > 0) & (self.ends < self.rows[:, None])), strict=True):
-            end = int(self.ends[one, border])
-            here = int(np.searchsorted(below[one], end, side="right"))  # the bin of the first row that comes after the border
-            if not self.wanted[one, here]:
-                missed[one, here] = True
-                continue
-            mine = draw[starts[one] : starts[one + 1]]
-            before = int(below[one, here - 1]) if here else 0
-            inside = int(np.searchsorted(mine, np.int64(here) << (BITS - self.bits)))
-            borders[one, border] = mine[inside + end - before]
-        return Search(self.ends, self.rows, self.bits, self.wanted | missed) if missed.any() else borders
+        borders = np.where(self.ends > 0, np.int64(1) << BITS, np.int64(0)) if self.known is None else self.known.copy()
+        n_bins = 1 << self.bits
+        one, border = np.nonzero((self.ends > 0) & (self.ends < self.rows[:, None]))
+        starts = np.concatenate([[0], below[n_bins - 1 :: n_bins]])
+        ends = starts[one] + self.ends[one, border]
+        if (ends >= starts[one + 1]).any():
+            problem = "There are fewer rows of a group and class than were counted."
+            raise InputError(problem, remedy="Leave the table alone until its labels are written: write it to files, or persist it.")
+        here = np.searchsorted(below, ends, side="right")  # the bin of the first row that comes after the border
+        ready = self.wanted.ravel()[here]
+        before = np.where(here > 0, below[here - 1], 0)
+        inside = np.searchsorted((pair << self.bits) + (draw >> (BITS - self.bits)), here[ready])
+        borders[one[ready], border[ready]] = draw[inside + (ends - before)[ready]]
+        asked = np.zeros(self.wanted.size, bool) if self.asked is None else self.asked
+        open_ = np.unique(here[~(ready | asked[here])])
+        if not len(open_):
+            return borders
+        # As many of the bins that are left as fit.
+        n_rows = np.diff(below, prepend=0)[open_]
+        wanted = np.zeros(self.wanted.size, bool)
+        wanted[open_[: max(1, int(np.searchsorted(np.cumsum(n_rows), _MOST_DRAWS, side="right")))]] = True
+        return Search(self.ends, self.rows, self.bits, wanted.reshape(self.wanted.shape), below, borders, asked | self.wanted.ravel())
+
+
+def _bits(n_pairs: int, entries: int, most: int) -> int:
+    return int(np.clip(np.log2(max(entries // max(n_pairs, 1), 1)), 2, most))
 
 
 def _refuse_shared(n_shared: int, n_seen: int) -> None:
@@ -304,5 +330,5 @@ def handed_out(whole: Whole, pairs: Array, draws: Whole) -> Array:
     """
     found: Whole | Search = Search.of(whole)
     while isinstance(found, Search):
-        found = found.borders([found.look(pairs, draws)])
+        found = found.borders(found.look(pairs, draws))
     return picked(pairs, draws, found)

@@ -2,7 +2,7 @@
 
 An engine has one method: run a task on every block and give the results in the order of the blocks. Tasks are small, frozen and can be
 pickled; what they return is a few arrays of the size of the prices, whatever the number of rows. Threads, memory maps, Dask and Spark all
-stand behind this one protocol.
+stand behind this one protocol. An engine on many machines has a second one, which also puts the results together there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -102,20 +102,55 @@ class BlockTask(Protocol):
     """What is done to one block. It can be pickled, and its result is small."""
 
     def __call__(self, block: Block) -> Sums:
-        """Give arrays that are added up over the blocks."""
+        """Give arrays that are put together over the blocks."""
+        ...
+
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Put together the results of some blocks and of later ones; neither is changed, so that work can be repeated."""
         ...
 
 
 class Blocks(Protocol):
-    """An engine: it decides where blocks live and who reads them."""
+    """An engine: it decides where blocks live and who reads them.
+
+    It may have a method ``reduce(task)`` too, which gives the result of all blocks: merged in their order, in a tree that does not depend
+    on who was first. Where blocks are many and far away, one result comes home instead of one for every block.
+    """
 
     def run(self, task: BlockTask) -> Iterable[Sums]:
         """Run a task on every block; the results come in the order of the blocks, so that sums do not depend on who was first."""
         ...
 
 
+class Summed:
+    """Tasks whose results are added up; of the last array the largest is kept where ``largest`` is true."""
+
+    largest: ClassVar[bool] = False
+
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Add up."""
+        return added([[each.copy() for each in one], other], largest=self.largest)
+
+
+def reduced(blocks: Blocks, task: BlockTask) -> Sums:
+    """Give the result of all blocks."""
+    reduce = getattr(blocks, "reduce", None)
+    return merged(task, blocks.run(task)) if reduce is None else reduce(task)
+
+
+def merged(task: BlockTask, results: Iterable[Sums]) -> Sums:
+    """Put results together in their order; there is at least one."""
+    if isinstance(task, Summed):
+        return added(results, largest=task.largest)
+    several = iter(results)
+    total = next(several)
+    for each in several:
+        total = task.merge(total, each)
+    return total
+
+
 @dataclass(frozen=True, eq=False)
-class Evaluate:
+class Evaluate(Summed):
     """Sums of the responses to prices and their values; with curvature where asked."""
 
     prices: Floats
@@ -134,9 +169,10 @@ class Evaluate:
 
 
 @dataclass(frozen=True, eq=False)
-class Inspect:
+class Inspect(Summed):
     """The evidence about the labels that go out; the worst row, which is no sum, comes last."""
 
+    largest: ClassVar[bool] = True
     prices: Floats
     lam: float
     unchanged: bool = False
@@ -181,7 +217,7 @@ class Inspect:
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class Fold(Summed):
     """Curvature of rows by pairs of columns of a design over the cells."""
 
     prices: Floats
@@ -194,7 +230,7 @@ class Fold:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelSums:
+class LabelSums(Summed):
     """Sums of the labels that came in, and the weights, by cell."""
 
     n_cells: int
@@ -240,7 +276,7 @@ class BlockOracle:
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
-        sums, totals, curve = added(self.blocks.run(Evaluate(prices, lam, curvature, self.kernel_choice)))
+        sums, totals, curve = reduced(self.blocks, Evaluate(prices, lam, curvature, self.kernel_choice))
         if curvature:
             curve /= self._cell_weight[:, :, None] * lam
         return Evaluation(sums / self._cell_weight, float(totals[0]) / self.total_weight, curve if curvature else None)
@@ -249,11 +285,11 @@ class BlockOracle:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         assert answers is None or isinstance(answers, Responses), "answers row by row belong to rows in memory"
         task = Inspect(prices, lam, unchanged, self.kernel_choice, answers)
-        return evidence(self.blocks.run(task), self._cell_weight, self.total_weight)
+        return evidence([reduced(self.blocks, task)], self._cell_weight, self.total_weight)
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of rows by pairs of columns of the design."""
-        (folded,) = added(self.blocks.run(Fold(prices, lam, design)))
+        (folded,) = reduced(self.blocks, Fold(prices, lam, design))
         folded /= lam * self.total_weight
         return folded
 
@@ -263,7 +299,7 @@ class BlockOracle:
 
     @cached_property
     def _label_means(self) -> Floats:
-        sums, _ = added(self.blocks.run(LabelSums(len(self._cell_weight), self.kernel_choice)))
+        sums, _ = reduced(self.blocks, LabelSums(len(self._cell_weight), self.kernel_choice))
         return np.asarray(sums / self._cell_weight)
 
 

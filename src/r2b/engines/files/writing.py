@@ -253,16 +253,9 @@ def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, ta
 
 def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
     """Give the columns of a file and the new ones after them, so that a file without rows has them too."""
-    arrow, roles = pyarrow(), relabel.decode.roles
-    kinds = [arrow.float64()] * len(relabel.names)
-    if relabel.form != "soft":
-        name = roles.label[0]
-        if roles.soft:
-            label = arrow.array(relabel.decode.schema.classes.values.tolist()).type
-        else:
-            label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
-        kinds = [label, arrow.float64(), arrow.int64()]
-    return arrow.schema([*file.schema, *map(arrow.field, relabel.names, kinds)], file.schema.metadata)
+    arrow, name = pyarrow(), relabel.decode.roles.label[0]
+    label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
+    return arrow.schema([*file.schema, *map(arrow.field, relabel.names, relabel.kinds(label))], file.schema.metadata)
 
 
 _BUFFER = 1 << 20

@@ -21,7 +21,7 @@ from r2b.engines.sql.answers import Answers, answers_of
 from r2b.engines.sql.dialects import Dialect, dialect_of
 from r2b.engines.sql.hashing import drawn
 from r2b.engines.table_rows import TableRows, recounted
-from r2b.errors import ParameterError, RowsUnavailableError
+from r2b.errors import EmptyError, ParameterError, RowsUnavailableError
 
 _UNKNOWN = "r2b: this row is not among those that were counted, debias again: "
 _CHANGED = "r2b: these rows are not as many as were counted, debias again: "
@@ -217,7 +217,10 @@ def _refuse_form(fair: FairLabels, words: Dialect, form: Form, roles: ColumnRole
 def _seen(fair: FairLabels, roles: ColumnRoles, counts: Any, count: str) -> Dataset:
     """Give the counts of the table, read with the classes and groups of the prices."""
     if counts is not None:
-        return recounted(counts_source(counts, count), fair.schema, roles)
+        found = recounted(counts_source(counts, count), fair.schema, roles)
+        if found is None:
+            raise EmptyError("The counts have no rows.", remedy="Count a table that has some.")
+        return found
     seen = None if fair.rows is None else fair.rows.counts
     if seen is None:
         remedy = "Run the query of r2b.count_query on the table, and pass what it gives as counts=..."

@@ -1,0 +1,128 @@
+"""A sample of rows that live elsewhere: those of the least hashes, so that it is the same however the rows are cut, and never too large.
+
+Equal rows are one, with the weight of all: a table of few different rows is in the sample whole, however long it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from r2b._data.arrays import Array, Whole, row_hashes
+from r2b._solve.oracle import Block
+from r2b._solve.oracle.blocks import LabelSums, Sums
+
+ALL = np.iinfo(np.uint64).max
+_SKETCH = 1024  # least hashes that tell how many rows differ, to about three percent
+_MARGIN = 0.9  # of the rows that may be taken: the estimate may be off
+_FEWEST = 2  # rows of each cell
+_LOOSE = 1 << 16  # rows that are kept apart before parts are put together
+
+
+def mixed_hashes(block: Block) -> Array:
+    """Give a number for each row that is spread evenly over 64 bits, the same for equal rows of one cell."""
+    hashes = row_hashes(block.labels, block.cells)
+    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (29, 0xC4CEB9FE1A85EC53)):
+        hashes ^= hashes >> np.uint64(shift)
+        hashes *= np.uint64(factor)
+    hashes ^= hashes >> np.uint64(32)
+    return hashes
+
+
+def least_hashes(hashes: Array) -> Array:
+    """Give the least that differ, in order."""
+    few = hashes[hashes <= np.uint64(ALL // max(len(hashes) // (4 * _SKETCH), 1))]
+    found = np.unique(few)
+    return (found if len(found) >= _SKETCH else np.unique(hashes))[:_SKETCH]
+
+
+def share_limit(least: Array, most: int) -> np.uint64:
+    """Give the hash below which about ``most`` different rows lie, somewhat fewer; all ones where all rows are no more.
+
+    Examples
+    --------
+    >>> bool(share_limit(np.arange(10, dtype=np.uint64), 100) == ALL)
+    True
+    """
+    different = len(least) if len(least) < _SKETCH else (_SKETCH - 1) / ((float(least[-1]) + 1.0) / float(ALL))
+    share = _MARGIN * most / max(different, 1.0)
+    return np.uint64(ALL) if share >= 1.0 else np.uint64(int(share * float(ALL)))
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """The first pass: sums of the labels and weights by cell, and the least hashes of rows."""
+
+    n_cells: int
+
+    def __call__(self, block: Block) -> Sums:
+        """Read the rows once."""
+        return [*LabelSums(self.n_cells)(block), least_hashes(mixed_hashes(block))]
+
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Add up, and keep the least."""
+        return [one[0] + other[0], one[1] + other[1], least_hashes(np.concatenate([one[2], other[2]]))]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The rows of the least hashes, and the least of every cell.
+
+    Attributes
+    ----------
+    n_cells : int
+    limit : numpy.uint64
+        Rows of larger hashes are left out.
+    most : int
+        Rows at most, but for those of cells that would have none.
+    """
+
+    n_cells: int
+    limit: np.uint64
+    most: int
+
+    def __call__(self, block: Block) -> Sums:
+        """Read the rows once; gives hashes, labels, cells and weights."""
+        hashes = mixed_hashes(block)
+        taken = hashes <= self.limit
+        if not taken.all():
+            least, largest = np.full(self.n_cells, ALL), np.zeros(self.n_cells, np.uint64)
+            np.minimum.at(least, block.cells[taken], hashes[taken])
+            np.maximum.at(largest, block.cells[taken], hashes[taken])
+            rows = np.flatnonzero((largest <= least)[block.cells])  # of cells of which not two different rows are taken
+            order = rows[np.lexsort((hashes[rows], block.cells[rows]))]
+            taken[order[_rank_in_cell(block.cells[order], hashes[order]) < _FEWEST]] = True
+        rows = np.flatnonzero(taken)
+        weight = block.weight[rows] if len(block.weight) else np.ones(len(rows))
+        return self.settled([hashes[rows], block.labels[rows], block.cells[rows], weight])
+
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Keep the least of both; parts stand one after the other until they are many."""
+        parts = [*one, *other]
+        sizes = [len(part) for part in parts[::4]]
+        return self.settled(parts) if sum(sizes) > 2 * max(sizes) + _LOOSE else parts
+
+    def settled(self, parts: Sums) -> Sums:
+        """Put parts together: equal rows are one, and of others those of the least hashes stay."""
+        hashes, labels, cells, weight = (np.concatenate(parts[place::4]) for place in range(4))
+        order = np.argsort(hashes, kind="stable")
+        hashes = hashes[order]
+        starts = np.flatnonzero(np.diff(hashes, prepend=~hashes[:1]))
+        hashes, first, weight = hashes[starts], order[starts], np.add.reduceat(weight[order], starts) if len(starts) else weight
+        mine = cells[first]
+        kept = hashes <= self.limit
+        kept[self.most :] = False
+        if not kept.all():
+            by_cell = np.lexsort((hashes, mine))
+            kept[by_cell[_rank_in_cell(mine[by_cell], hashes[by_cell]) < _FEWEST]] = True
+        return [hashes[kept], labels[first[kept]], mine[kept], weight[kept]]
+
+
+def _rank_in_cell(cells: Array, hashes: Array) -> Whole:
+    """Give how many different hashes of its cell come before each; in the order of cells and, in a cell, of hashes."""
+    new_cell = np.diff(cells.astype(np.int64), prepend=-1) != 0
+    step = new_cell | (np.diff(hashes, prepend=~hashes[:1]) != 0)
+    count = np.cumsum(step)
+    starts = np.flatnonzero(new_cell)
+    return np.asarray(count - np.repeat(count[starts], np.diff(starts, append=len(cells))))
