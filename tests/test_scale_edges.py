@@ -69,6 +69,7 @@ def test_a_batch_of_a_stream_in_which_nothing_came_leaves_as_it_came(engine: str
     asked: dict[str, Any] = {"sensitive_features": "sex", "sample_weight": "w"} if form == "expand" else {"sensitive_features": "sex"}
     fair = r2b.scan(table).debias(label, **asked, epsilon=0.01)
     some, none = (r2b.scan(ENGINES[engine](each, tmp_path)).transform(fair, label, **asked) for each in (table, table.slice(0, 0)))
+    assert r2b.scan(table.slice(0, 0)).transform(fair, label, **asked, unseen="overall").frame("soft").num_rows == 0
     with pytest.raises(EmptyError):
         r2b.scan(ENGINES[engine](table.slice(0, 0), tmp_path)).debias(label, **asked)
     if engine == "file":

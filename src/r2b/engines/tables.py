@@ -207,6 +207,8 @@ class Scan:
     def _widened(self, fair: FairLabels, roles: ColumnRoles) -> Rule:
         """Give the rule with answers for what this table has and the fitted one had not."""
         tally = self.source.tally([*(() if roles.soft else roles.label), *roles.attributes])
+        if not tally.n_rows:
+            return fair.rule
         return widened(fair, None if roles.soft else tally.columns[roles.label[0]], **roles.features(tally.columns))
 
     def audit(
