@@ -243,6 +243,8 @@ def test_axes_come_back_and_others_are_refused() -> None:
     _, both = plt.subplots(1, 2, figsize=(11, 4))
     assert fair.plot(both[1]) is both[1] and not both[0].has_data()
     assert len(plt.get_fignums()) == 1
+    part = plt.figure(layout="constrained").subfigures(1, 2)[1].subplots()
+    assert fair.plot(part) is part
     with pytest.raises(ParameterError, match="ax is of type ndarray"):
         fair.plot(both)
 

@@ -116,7 +116,7 @@ def titled(ax: Any, *lines: str) -> None:
 
 def _room(ax: Any) -> float:
     """Guess the width of axes in points: what their place gives them, less what names at the left take when they are laid out."""
-    whole = 72 * ax.figure.get_figwidth()
+    whole = 72 * ax.figure.bbox.width / ax.figure.dpi
     names = max((columns_of(text.get_text()) for text in ax.get_yticklabels()), default=0)
     return float(min(ax.get_position().width * whole, whole - 15 - 6.1 * names))
 
