@@ -23,7 +23,7 @@ from experiments.normalising_page import section
 from experiments.synthetic import CLASSES, N_GROUPS, PER_CLASS, biased_groups, sample_of
 from experiments.theory_figures import normalising
 from r2b.methods import HTO, OST, R2B0
-from r2b.methods.binary import answer
+from r2b.methods.binary import answer, divided_by_sums
 from r2b.methods.ost import transform_scores
 
 Floats = NDArray[np.float64]
@@ -93,7 +93,8 @@ def _measured(method: str, y: Any, groups: Codes, rng: np.random.Generator) -> R
     h = separately(method, y, groups, rows, of)
     n_classes, n_groups = rows.shape[1], int(of.max()) + 1
     smallest = min(count[of == s].sum() for s in range(n_groups))
-    divided = h / h.sum(axis=1, keepdims=True)
+    # A soft row may be below the threshold of every class; it gets the overall means, as in HTO.
+    divided = divided_by_sums(h, np.average(rows, axis=0, weights=count))
     shifted = h - (h.sum(axis=1, keepdims=True) - 1.0) / n_classes
     sampled, drawn = [], []
     for _ in range(DRAWS):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import MODULES, find
+from experiments.claims import section as claims
 from experiments.experiment import Experiment, Row
 from experiments.journal import read_results, results_path
 
@@ -57,11 +58,12 @@ def page_of(results: Path, images: str = "../results/") -> str:
     images : str
         Where the figures are, seen from the page.
     """
-    parts = [_HEAD]
+    there = {name: read_results(results_path(results, name)) for name in MODULES if results_path(results, name).exists()}
+    parts = [_HEAD, claims(there)]
     for name in MODULES:
         experiment, path = find(name), results_path(results, name)
         if path.exists():
-            parts.append(_part(experiment, read_results(path), images))
+            parts.append(_part(experiment, there[name], images))
         else:
             parts.append(f"## {experiment.title}\n\nNot run: there is no `{path.name}`.")
     return "\n".join(f"{part.rstrip()}\n" for part in parts)
