@@ -295,7 +295,7 @@ def test_a_whole_run_on_a_drawn_set_lowers_parity_and_says_that_it_is_official(t
     draw_coco(tmp_path / "coco", n=400)
     rows = reproduce("coco", quick=True, data=tmp_path, output=tmp_path / "out", jobs=1)
     found = {(row["p"], row["method"]): row for row in rows}
-    assert len(rows) == 18 == len(found)
+    assert len(rows) == 22 == len(found)
     assert all(row["source"] == "official toy2014" for row in rows)
     for p in (0.0, 0.5):
         assert found[p, "Exact"]["label_parity"] < 1e-9 < 0.1 < found[p, "BL"]["label_parity"] == found[p, "BL"]["data_parity"]

@@ -199,7 +199,7 @@ def test_both_public_tables_run_in_the_small_setting(tmp_path: Path) -> None:
     skip_without_data("ham10000", "scin")
     rows = reproduce("dermatology", quick=True, output=tmp_path, jobs=1)
     found = {(row["table"], row["use"], row["method"]): row for row in rows}
-    assert len(rows) == 30 == len(found)
+    assert len(rows) == 38 == len(found)
     assert found["ham10000", "training", "BL"]["n_left_out"] == 308
     assert found["scin", "training", "BL"]["n_classes"] == 27
     for table in ("ham10000", "scin"):
