@@ -29,6 +29,7 @@ NEEDS = {
     "src/r2b/engines/duckdb.py": ["duckdb"],
     "src/r2b/engines/polars.py": ["polars"],
     "src/r2b/engines/spark.py": ["pyspark"],
+    "src/r2b/engines/spark_ml.py": ["pyspark"],
     "src/r2b/engines/sql": ["sqlglot"],
     "src/r2b/_labels/labels.py": ["sqlglot"],
 }

@@ -40,7 +40,7 @@ OPTIONAL |= {"triton", "sqlglot", "deltalake", "pyiceberg"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
 # Modules that are imported only where their library is used, so they may import it at once.
 BRINGS = {"r2b.sklearn": {"sklearn"}, "r2b.app": {"starlette", "uvicorn"}, "r2b.engines.torch": {"torch", "triton"}}
-BRINGS |= {"r2b.engines.polars": {"polars"}, "r2b.engines.dask": {"dask", "pandas"}}
+BRINGS |= {"r2b.engines.polars": {"polars"}, "r2b.engines.dask": {"dask", "pandas"}, "r2b.engines.spark_ml": {"pyspark"}}
 
 Rule = Callable[[str, ast.Module], list[str]]
 

@@ -76,6 +76,11 @@ def load(path: str | PathLike[str]) -> FairLabels:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
         raise _refusal(path, f"is not JSON ({cause})") from cause
+    return solution_of(content, path)
+
+
+def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
+    """Give the solution that was stored as these plain values; the path is where they come from."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise _refusal(path, "is not a saved solution")
     if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
