@@ -72,6 +72,18 @@ def test_a_stream_is_copied_and_read_again(name: str) -> None:
     check_everything(lambda table: table.to_reader(max_chunksize=50), lambda table: table, name, sample_entries=None)
 
 
+@pytest.mark.parametrize("form", ["soft", "round", "expand"])
+def test_a_batch_without_rows_leaves_as_it_came(form: Any, tmp_path: Path) -> None:
+    table = cases()["text"].table
+    fair = r2b.scan(table).debias("level", sensitive_features="sex")
+    known = r2b.scan(in_files(table, tmp_path / "some")).transform(fair, "level", sensitive_features="sex").frame(form, key="id").schema
+    pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
+    for empty in (ds.dataset(tmp_path / "none.parquet"), table.slice(0, 0).to_reader()):
+        made = r2b.scan(empty).transform(fair, "level", sensitive_features="sex").frame(form, key="id")
+        made = made.read_all() if hasattr(made, "read_all") else made
+        assert made.num_rows == 0 and made.schema.equals(known)
+
+
 class Capsule:
     """What another library may hand over: nothing but an Arrow C stream."""
 

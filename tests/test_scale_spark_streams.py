@@ -37,3 +37,5 @@ def test_every_batch_gets_the_labels_of_the_whole(spark: Any, tmp_path: Path) ->
     found = pa.concat_tables([pq.read_table(tmp_path / f"labelled-{number}.parquet") for number in range(2)])
     known = applied(later, stored, unseen="overall").frame("sample", key="id", random_state=3)
     assert in_order(found) == in_order(known)
+    none = applied(spark.createDataFrame(later).filter("false"), stored).frame("soft").toArrow()
+    assert none.num_rows == 0 and none.column_names[4:] == ["level_fair_high", "level_fair_low", "level_fair_middle"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,14 @@ def test_what_is_new_gets_the_labels_of_all(stored: r2b.FairLabels, form: str) -
     key = {"key": "id"} if form == "sample" else {}
     parts = [applied(part, stored, unseen="overall").frame(form, **key) for part in batches(batch, 1)]
     assert in_order(pa.concat_tables(parts)) == in_order(frame.frame(form, **key))
+
+
+def test_a_result_with_something_new_is_saved_and_read_as_it_was_fitted(stored: r2b.FairLabels, tmp_path: Path) -> None:
+    found = applied(pa.table(NEW), stored, unseen="overall")
+    assert found.classes.tolist() == stored.classes.tolist() and found.soft().shape == (5, 3)
+    found.save(tmp_path / "again.json")
+    again = r2b.load(tmp_path / "again.json")
+    assert np.array_equal(again.prices, stored.prices) and len(again.cells) == len(stored.cells)
 
 
 def test_a_new_group_is_in_parity_with_all_others(stored: r2b.FairLabels) -> None:

@@ -352,7 +352,7 @@ class FairLabels(Solution):
             raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
         rule, rows = read_known_or_new(self, self.rows, unseen, y, sensitive_features, control_features, sample_weight, normalize)
         if form in ("soft", "expand"):
-            return rows.soft(rule, np.float64)[:, : len(self.classes)] if form == "soft" else rows.expand(rule, None)
+            return rows.soft(rule, np.float64) if form == "soft" else rows.expand(rule, None)
         seed = seed_of(random_state)
         return rows.round(rule, seed, None) if form == "round" else rows.sample(rule, seed, None)
 

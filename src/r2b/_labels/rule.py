@@ -59,9 +59,14 @@ class Rule:
     splits: Responses | None = field(default=None, repr=False)
 
     @property
-    def class_names(self) -> list[Any]:
-        """The classes that rows leave with."""
-        return list(self.schema.classes.values.tolist())
+    def fitted(self) -> Rule:
+        """The rule as it was found."""
+        return self
+
+    @property
+    def classes(self) -> Array:
+        """The classes that rows leave with, which are those that were fitted."""
+        return self.fitted.schema.classes.values
 
     @property
     def known_crossings(self) -> bool:
@@ -172,7 +177,7 @@ class Solution:
     @property
     def classes(self) -> Array:
         """Names of the classes, with the dtype they came in."""
-        return self.schema.classes.values
+        return self.rule.classes
 
     @property
     def groups(self) -> Array:
@@ -298,7 +303,7 @@ class MemoryRows(LabelRows):
         labels, wanted = self.dataset.labels, floating(dtype)
         if rule.unchanged and labels.is_soft and dtype in (None, labels.array.dtype):
             return labels.array
-        return applied(rule, self.dataset).matrix(wanted)
+        return applied(rule, self.dataset).matrix(wanted)[:, : len(rule.classes)]
 
     def iter_soft(self, rule: Rule, block_rows: int, dtype: DTypeLike | None) -> Iterator[Array]:
         """Give the matrix a block of rows at a time."""

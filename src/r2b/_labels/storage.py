@@ -7,6 +7,7 @@ import json
 import math
 import os
 import secrets
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from r2b.errors import FileFormatError
 
 def save(fair: FairLabels, path: str | PathLike[str]) -> None:
     """Write a solution; the file appears whole or not at all."""
-    content = content_of(fair)
+    content = content_of(replace(fair, rule=fair.rule.fitted))
     target = Path(path)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:

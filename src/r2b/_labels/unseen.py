@@ -45,9 +45,9 @@ class WidenedRule(Rule):
     new_shifts: Floats
 
     @property
-    def class_names(self) -> list[Any]:
-        """The classes that rows leave with: those of the base."""
-        return self.base.class_names
+    def fitted(self) -> Rule:
+        """The rule as it was found."""
+        return self.base
 
     @property
     def known_crossings(self) -> bool:

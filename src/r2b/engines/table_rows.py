@@ -195,7 +195,7 @@ class TableRows(LabelRows):
             remedy = "Name columns that do, such as key='id'; the same keys then always get the same labels."
             raise ParameterError(problem, remedy=remedy, form=form)
         refuse_columns(source.names, [("key", keys)], source.subject)
-        names = new_names(form, new_column, roles, rule.class_names, ordered=source.ordered)
+        names = new_names(form, new_column, roles, rule.classes.tolist(), ordered=source.ordered)
         refuse_taken(names, source)
         return self.relabelled(rule, form, names, random_state, keys if drawn else ())
 
