@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -92,18 +93,18 @@ def section(rows: Sequence[Row]) -> str:
     parts = [_CHOICES, _summary(rows), _lowest(rows), _bold_words(rows), _data(rows)]
     for measure, title in TITLES.items():
         parts.append(f"### {title}\n\n{_table(rows, measure)}\n\n{_ours(rows, measure)}")
-    return "\n\n".join([*parts, _UNMATCHED.format(**_numbers(rows))])
+    return "\n\n".join([*parts, _with_numbers(_UNMATCHED, rows)])
 
 
-def _numbers(rows: Sequence[Row]) -> dict[str, dict[str, str]]:
-    """Give the means of all cells as text, for the words above: by measure, then by p, learner and method."""
-    found: dict[str, dict[str, str]] = {}
-    for measure in MEASURES:
-        for p, learner in SETTINGS:
-            for method in (*METHODS, VISIBLE):
-                value = _cell(rows, measure, p, learner, method)
-                found.setdefault(measure, {})[f"{p:g} {learner} {method}"] = MISSING if value is None else f"{value.mean:.1f}"
-    return found
+def _with_numbers(words: str, rows: Sequence[Row]) -> str:
+    """Fill in means: {parity[0 rf BL]} is that of the baseline's forest at p = 0."""
+
+    def mean(found: re.Match[str]) -> str:
+        p, learner, method = found[2].split(" ", 2)
+        value = _cell(rows, found[1], float(p), learner, method)
+        return MISSING if value is None else f"{value.mean:.1f}"
+
+    return re.sub(r"\{(\w+)\[([^\]]+)\]\}", mean, words)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
