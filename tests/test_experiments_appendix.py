@@ -11,7 +11,7 @@ from reruns import assert_comes_out_again
 from experiments import find, reproduce
 from experiments.appendix_bins import distance
 from experiments.appendix_cartoon import FIGURE, GROUPS, LABELS, parity_of
-from experiments.appendix_time import sample_labels
+from experiments.appendix_time import exponent, sample_labels
 from experiments.journal import read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -110,6 +110,53 @@ def test_rows_of_the_results_come_out_again(name: str) -> None:
         assert_comes_out_again(row, ignored=TIMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+def run_of(name: str, **settings: object) -> dict[str, float]:
+    return find(name).run(settings, 0, None)
+
+
+@pytest.mark.parametrize("method", ["OST", "HTO", "R2B0"])
+def test_debiasing_classes_one_by_one_is_fair_until_rows_are_divided(method: str) -> None:
+    row = run_of("normalising", kind="labels", classes=4, per_class=1_000, method=method)
+    assert row["before"] < 1e-12
+    assert row["shifted"] < 1e-12, "the additive step keeps means whose excess is the same in all groups"
+    assert 0.01 < row["divided"] < row["data_parity"]
+    assert row["sampled_excess"] <= row["hoeffding"]
+    assert (row["excess"] < 1e-12) == (method != "OST"), "pinned means add up to 1"
+
+
+def test_rounds_are_held_to_the_optimum_of_their_own_problem() -> None:
+    known = {"table": "probabilities", "epsilon": 0.0, "tau": 0.5}
+    free, pinned = (run_of("convergence", target=target, **known) for target in ("free", "population"))
+    for row in (free, pinned):
+        assert row["raw_parity"] < 1e-12
+        assert row["short_100"] < 1e-9 < 1e-3 < row["short_1"]
+        assert row["parity_100"] < 1e-9
+    assert pinned["optimum"] > free["optimum"], "a pinned mean costs distance"
+
+
+def test_the_bound_of_proposition_2_is_made_of_its_terms() -> None:
+    shape = {"data": "synthetic", "classes": 4, "features": 10, "per_class": 1_000, "rows": None}
+    row = run_of("guarantee", **shape, learner="knn", trees=None)
+    root = np.sqrt(np.log(2 * 4 * 5 / 0.05) / (2 * row["smallest_group"]))
+    assert row["confidence"] == pytest.approx(root)
+    assert row["printed"] == pytest.approx(row["label_parity"] + 2 * row["fit_gap"] + 2 * row["complexity"] + root)
+    assert row["parity"] <= row["printed"] <= row["proven"]
+
+
+def test_two_classes_of_one_probability_differ_by_the_root_of_their_number() -> None:
+    few, many = (run_of("appendix_balance", classes=classes, size=4_000) for classes in (4, 256))
+    assert few["mean_gap"] / np.sqrt(4_000 / 4) == pytest.approx(2 / np.sqrt(np.pi), rel=0.25)
+    assert many["mean_gap"] / np.sqrt(4_000 / 256) == pytest.approx(2 / np.sqrt(np.pi), rel=0.25)
+    assert many["relative_error"] > 3 * few["relative_error"]
+
+
+def test_time_grows_by_the_power_that_the_page_says() -> None:
+    shapes = [(3_000, 16, 2, 1.0), (3_000, 16, 32, 4.0)]
+    rows = [{"solver": "exact", "size": n, "classes": c, "groups": g, "time": t} for n, c, g, t in shapes]
+    assert exponent(rows, "groups", "exact") == pytest.approx(0.5)
+    assert exponent(rows, "rows", "exact") is None
+
+
+@pytest.mark.parametrize("name", (*NAMES, "normalising", "convergence", "guarantee", "appendix_balance"))
 def test_a_page_without_rows_says_so(name: str) -> None:
     assert "not run" in find(name).section([]).lower()

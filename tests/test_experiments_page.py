@@ -81,6 +81,11 @@ SMALL = {"classes": 4, "features": 10, "per_class": 1_000}
         ("synthetic", {"seed": 0, **SMALL, "learner": "knn", "method": "Exact", "attribute": "feature"}),
         ("synthetic", {"seed": 7, **SMALL, "learner": "rf", "method": "RW", "attribute": "hidden"}),
         ("synthetic", {"seed": 9, **SMALL, "learner": "rf", "method": "DPR", "attribute": "hidden"}),
+        ("synthetic", {"seed": 5, **SMALL, "learner": "knn", "method": "Visible", "attribute": "hidden"}),
+        ("convergence", {"seed": 0, "table": "Adult, sex", "target": "population", "epsilon": 0.05, "tau": 2.0}),
+        ("normalising", {"seed": 6, "kind": "labels", "classes": 4, "per_class": 2_000, "method": "OST"}),
+        ("appendix_balance", {"seed": 8, "classes": 64, "size": 4_000}),
+        ("guarantee", {"seed": 1, "classes": 4, "features": 10, "learner": "knn"}),
         ("adult", {"seed": 3, "learner": "rf", "p": 0.5, "method": "HTO"}),
     ],
 )
