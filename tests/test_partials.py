@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
@@ -26,6 +26,7 @@ def blocks_of(labels: Any, cells: Any, cuts: list[int]) -> list[Block]:
     return [Block(labels[start:end], cells[start:end]) for start, end in pairwise(places)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 10_000), max_size=9), st.integers(0, 400), st.integers(1, 300), st.integers(1, 30), st.integers(0, 99))
 def test_a_sample_is_the_same_however_rows_are_cut_and_no_larger_than_it_may_be(
     cuts: list[int], most: int, n_different: int, n_cells: int, seed: int
@@ -71,6 +72,7 @@ def test_probabilities_of_few_different_rows_are_solved_from_the_sample_alone() 
     np.testing.assert_allclose(small.prices, known.prices, atol=1e-9)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 4))
 def test_borders_are_the_same_however_few_draws_may_come_home(seed: int, n_pairs: int, n_classes: int) -> None:
     rng = np.random.default_rng(seed)

@@ -23,6 +23,7 @@ from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle, Samples
 from r2b._solve.oracle.blocks import BlockTask, KernelChoice, Summed, Sums, added, reduced
+from r2b._solve.oracle.reference import Answers, Evaluation, Inspection
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b.engines.sample import ALL, Draw, First, share_limit
 from r2b.engines.tally import refuse_weightless
@@ -263,6 +264,15 @@ class RemoteOracle(BlockOracle):
         self.whole = bool(limit == ALL and len(labels) <= most)
         self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), n_cells, None)
         self.near = MemoryOracle(self.sample, kernel, threads)
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
+        """Evaluate all rows at these prices; here where all of them are in the sample."""
+        return self.near.evaluate(prices, lam, curvature=curvature) if self.whole else super().evaluate(prices, lam, curvature=curvature)
+
+    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+        """Recompute the evidence from the rows and the labels that go out at these prices; here where all of them are in the sample."""
+        look = self.near.inspect if self.whole else super().inspect
+        return look(prices, lam, unchanged=unchanged, answers=answers)
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in; the first pass has added them up, or all rows are in the sample."""

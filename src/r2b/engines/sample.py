@@ -108,7 +108,10 @@ class Draw:
         hashes, labels, cells, weight = (np.concatenate(parts[place::4]) for place in range(4))
         order = np.argsort(hashes, kind="stable")
         hashes = hashes[order]
-        starts = np.flatnonzero(np.diff(hashes, prepend=~hashes[:1]))
+        new = np.diff(hashes, prepend=~hashes[:1]) != 0
+        alike = np.flatnonzero(~new)  # rows of one hash are compared before they are taken for one
+        new[alike] = (cells[order[alike]] != cells[order[alike - 1]]) | (labels[order[alike]] != labels[order[alike - 1]]).any(axis=1)
+        starts = np.flatnonzero(new)
         hashes, first, weight = hashes[starts], order[starts], np.add.reduceat(weight[order], starts) if len(starts) else weight
         mine = cells[first]
         kept = hashes <= self.limit

@@ -171,7 +171,7 @@ _MOST_BINS = 12  # bits of a draw that its bin is told by, where pairs are few
 _BIN_ENTRIES = 1 << 20
 _FINEST_BINS = 16  # the same where draws are too many to be brought home at once
 _FINE_ENTRIES = 1 << 22
-_MOST_DRAWS = 1 << 24  # that are brought home in a pass: 256 MB
+_MOST_DRAWS = 1 << 23  # that are brought home in a pass: 128 MB
 _SHARED = 0.01  # draws that coincide: far more than chance makes of different keys, even of billions
 _DEVIATIONS = 8.0  # half the width of a window, in standard deviations of the border
 
