@@ -214,15 +214,15 @@ def learners() -> tuple[Learner, ...]:
     def lightgbm() -> Any:
         return LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbosity=-1, **BOOSTING)
 
-    def any_of(make: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
-        return dict.fromkeys(("expand", "sample", "round"), make)
+    def any_of(make: Callable[[], Any], own: str = "expand") -> dict[str, Callable[[], Any]]:
+        return dict.fromkeys((own, "expand", "sample", "round"), make)
 
     return (
         Learner("logistic regression", any_of(regression)),
         Learner("random forest, one per class", {"soft": forest_per_class}),
         Learner("random forest", any_of(forest)),
-        Learner("gradient boosting", {**any_of(boosting), "soft": boosting_per_class}),
+        Learner("gradient boosting", {**any_of(boosting, "round"), "soft": boosting_per_class}),
         Learner("kNN", {"sample": KNeighborsClassifier, "round": KNeighborsClassifier, "soft": KNeighborsRegressor}),
         Learner("MLP", {**any_of(network), "soft": network_on_soft}),
-        Learner("LightGBM", {**any_of(lightgbm), "soft": boosted}),
+        Learner("LightGBM", {**any_of(lightgbm, "round"), "soft": boosted}),
     )

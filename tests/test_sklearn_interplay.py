@@ -179,7 +179,7 @@ def test_a_model_from_disk_answers_as_before(tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
+def test_copies_are_not_made_for_a_learner_that_counts_the_rows_of_a_leaf():
     rng = np.random.default_rng(0)
     n = 6000
     groups, features = rng.choice(["f", "m"], n), rng.normal(size=(n, 2))
@@ -187,8 +187,8 @@ def test_copies_that_pass_the_number_from_which_a_learner_splits_are_not_made():
     booster = HistGradientBoostingClassifier(max_iter=2, random_state=0)
     inside = make_pipeline(StandardScaler(), BaggingClassifier(booster, n_estimators=1, random_state=0))
     model = ParityClassifier(inside, **GIVEN).fit(features, y, sensitive_features=groups)
-    assert model.form_ == "sample"
-    assert "both sides" in model.form_reason_
+    assert model.form_ == "round"
+    assert "counting rows" in model.form_reason_
     assert not model.estimator_[-1].estimators_[0].do_early_stopping_
 
 

@@ -208,8 +208,7 @@ def test_early_stopping_sees_rows_that_were_not_trained_on():
             return super().fit(X, y, sample_weight, X_val=X_val, y_val=y_val, sample_weight_val=sample_weight_val)
 
     learner = Watched(early_stopping=True, max_iter=10, random_state=0)
-    model = ParityClassifier(learner, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS)
-    assert model.form_ == "expand"
+    ParityClassifier(learner, form="expand", **GIVEN).fit(X, LABELS, sensitive_features=GROUPS)
     trained, held = (set(map(tuple, seen[part])) for part in ("train", "held"))
     assert not trained & held
     assert len(trained) + len(held) == N

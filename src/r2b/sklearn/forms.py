@@ -100,21 +100,11 @@ def training_rows(labels: FairLabels, form: Form, given: Any, n_rows: int, weigh
 
 
 def chosen_rows(wanted: str, learner: Any, labels: FairLabels, seed: int) -> tuple[FormChoice, TrainingRows]:
-    """Choose a form and give its rows.
-
-    Some learners split their rows from a certain number on. Copies may pass it where the rows themselves do not, so that the choice is made
-    again once they are counted.
-    """
+    """Choose a form and give its rows."""
     data = labels.dataset
     assert data is not None
-
-    def rows_in(form: Form) -> TrainingRows:
-        return training_rows(labels, form, labels_as(labels, form, seed), data.n_rows, data.weight)
-
     choice = choose(wanted, learner, data.n_rows)
-    rows = rows_in(choice.form)
-    again = choose(wanted, learner, len(rows.target))
-    return (choice, rows) if again.form == choice.form else (again, rows_in(again.form))
+    return choice, training_rows(labels, choice.form, labels_as(labels, choice.form, seed), data.n_rows, data.weight)
 
 
 def indexable(X: Any) -> Any:
