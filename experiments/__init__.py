@@ -93,10 +93,17 @@ def reproduce(
         A small setting that takes minutes instead of the paper's.
     output : path, optional
         The folder to write to: ``NAME.parquet`` with one row per run, ``NAME.md`` with the tables, ``NAME-*.svg``. By default ``results``,
-        and ``results/quick`` for the small setting. data : path, optional Where the experiment's data is, for those that need some. seeds :
-        sequence of int, optional Instead of the ten of the paper. jobs : int Processes at a time. Scripts that ask for more than one need
-        the usual ``if __name__ == "__main__":``. resume : bool Keep rows that are finished; False does them again. progress : callable,
-        optional Called with a :class:`Progress` at the start and after every run.
+        and ``results/quick`` for the small setting.
+    data : path, optional
+        Where the experiment's data is, for those that need some.
+    seeds : sequence of int, optional
+        Instead of the experiment's own.
+    jobs : int
+        Processes at a time. Scripts that ask for more than one need the usual ``if __name__ == "__main__":``.
+    resume : bool
+        Keep rows that are finished; False does them again.
+    progress : callable, optional
+        Called with a :class:`Progress` at the start and after every run.
 
     Returns
     -------

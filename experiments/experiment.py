@@ -3,7 +3,7 @@
 How a new experiment plugs in
 -----------------------------
 1. Write a module of this room that ends in ``EXPERIMENT = Experiment(name=..., ...)``.
-2. Add its name and module to ``MODULES`` in ``r2b/experiments/__init__.py``.
+2. Add its name and module to ``MODULES`` in ``experiments/__init__.py``.
 
 That is all: the command, the runner, the results file, the figures and the section of ``docs/reproduction.md`` follow.
 
