@@ -95,12 +95,22 @@ def _seeing(rows: Sequence[Row], attribute: str) -> list[Row]:
 
 
 def _seeds(rows: Sequence[Row]) -> str:
-    counts = [len({row["seed"] for row in found}) for found in Grid(rows).rows.values()]
+    """Say how many seeds there are, and which methods have fewer."""
+    grid = Grid(rows)
+    counts: dict[tuple[str, int], list[int]] = {}
+    for (setting, method), found in grid.rows.items():
+        counts.setdefault((method, setting[2]), []).append(len({row["seed"] for row in found}))
     if not counts:
         return "Not run."
-    n_settings = len(Grid(rows).settings)
-    seeds = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    return f"{n_settings} of the paper's 36 settings have results, of {seeds} seeds for each method."
+    most = max(max(found) for found in counts.values())
+    words = f"{len(grid.settings)} of the paper's 36 settings have results, of {most} seeds for each method"
+    few: dict[str, list[str]] = {}
+    for (method, classes), found in counts.items():
+        if min(found) < most:
+            seeds = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
+            few.setdefault(f"{classes} classes, {seeds} seeds", []).append(spoken(method))
+    rest = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in few.items())
+    return f"{words}. Fewer: {rest}. `python -m experiments synthetic` goes on where this ended." if rest else f"{words}."
 
 
 RIVALS: Final = ("OST", "HTO", "R2B0")
