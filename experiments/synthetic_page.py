@@ -102,13 +102,13 @@ def _seeds(rows: Sequence[Row]) -> str:
         counts.setdefault((method, setting[2]), []).append(len({row["seed"] for row in found}))
     if not counts:
         return "Not run."
-    most = max(max(found) for found in counts.values())
+    most = max(max(seeds) for seeds in counts.values())
     words = f"{len(grid.settings)} of the paper's 36 settings have results, of {most} seeds for each method"
     few: dict[str, list[str]] = {}
-    for (method, classes), found in counts.items():
-        if min(found) < most:
-            seeds = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
-            few.setdefault(f"{classes} classes, {seeds} seeds", []).append(spoken(method))
+    for (method, classes), seeds in counts.items():
+        if min(seeds) < most:
+            said = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+            few.setdefault(f"{classes} classes, {said} seeds", []).append(spoken(method))
     rest = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in few.items())
     return f"{words}. Fewer: {rest}. `python -m experiments synthetic` goes on where this ended." if rest else f"{words}."
 
