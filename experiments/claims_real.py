@@ -138,14 +138,17 @@ def _few_cases(results: Results) -> Finding:
 
 def _at_least_as_well(results: Results) -> Finding:
     worse: dict[str, int] = {}
+    fairer: set[str] = set()
     total = 0
     for name, parity, _ in settings(results):
         total += 1
-        if any(below(parity[method], parity["R2B"]) for method in OTHERS):
-            worse[name] = worse.get(name, 0) + 1
+        found = {method for method in OTHERS if below(parity[method], parity["R2B"])}
+        fairer |= found
+        worse[name] = worse.get(name, 0) + bool(found)
     count = sum(worse.values())
-    where = ", ".join(f"{name} {n}" for name, n in worse.items())
-    words = f"in {total - count} of {total} settings no parity interval lies below R2B's; in the others ({where}) the DP remover's does"
+    where = ", ".join(f"{name} {n}" for name, n in worse.items() if n)
+    rest = f"; in the others ({where}) that of {', '.join(sorted(map(spoken, fairer)))} does" if count else ""
+    words = f"in {total - count} of {total} settings no parity interval lies below R2B's{rest}"
     return judged(count == 0, words, partly=count < total)
 
 

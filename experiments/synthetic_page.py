@@ -109,6 +109,9 @@ def _seeds(rows: Sequence[Row]) -> str:
         if min(seeds) < most:
             said = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
             few.setdefault(f"{classes} classes, {said} seeds", []).append(spoken(method))
+    for classes in sorted({setting[2] for setting in grid.settings}):
+        missing = [spoken(method) for method in grid.methods if (method, classes) not in counts]
+        few |= {f"{classes} classes, not run": missing} if missing else {}
     rest = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in few.items())
     return f"{words}. Fewer: {rest}. `python -m experiments synthetic` goes on where this ended." if rest else f"{words}."
 
