@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from reruns import assert_agrees, assert_comes_out_again
 
-from experiments import MODULES, find
+from experiments import MODULES, coco_page, find
 from experiments.adult import run as adult_run
 from experiments.adult import split_of
 from experiments.adult_page import SETTINGS, bold_there
@@ -136,8 +136,11 @@ def test_verdicts_follow_their_definition() -> None:
 
 
 def test_boldface_is_the_papers_own() -> None:
-    # Table 1 prints DPR, R2B, R2B, R2B in bold.
+    # Table 1 prints DPR, R2B, R2B, R2B in bold, Table 2 R2B twice.
     assert [bold_there(p, learner) for p, learner in SETTINGS] == ["DPR", "R2B", "R2B", "R2B"]
+    for p in (0.0, 0.5):
+        printed = [{m: coco_page.PAPER[measure, p, m] for m in coco_page.PAPER_METHODS} for measure in ("parity", "tv_accuracy")]
+        assert boldface(*printed) == "R2B"
     parity = {"A": Cell(1.0, 0.2, 10), "B": Cell(1.3, 0.2, 10), "C": Cell(1.6, 0.3, 10)}
     accuracy = {"A": Cell(30.0, 1.0, 10), "B": Cell(31.0, 1.0, 10), "C": Cell(40.0, 1.0, 10)}
     assert boldface(parity, accuracy) == "B"
