@@ -6,6 +6,7 @@ from its key by arithmetic that is the same, bit for bit, as in memory (:mod:`r2
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -15,7 +16,7 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._labels import FairLabels
 from r2b._labels.labels import Form
 from r2b.engines.counts import counts_source
-from r2b.engines.roles import ColumnRoles, names_of
+from r2b.engines.roles import ColumnRoles, names_of, refuse_alike
 from r2b.engines.source import new_names
 from r2b.engines.sql.answers import Answers, answers_of
 from r2b.engines.sql.dialects import Dialect, dialect_of
@@ -27,6 +28,7 @@ _UNKNOWN = "r2b: this row is not among those that were counted, debias again: "
 _CHANGED = "r2b: these rows are not as many as were counted, debias again: "
 _KEYLESS = "r2b: the key of this row is no whole number: "
 _LONGEST = 63
+_OWN = re.compile(r"k\d+|r2b_(from|to|rows)", re.IGNORECASE)  # columns of the answers
 _SCAN = "Take 'soft' or 'expand', or scan the table where it lives with r2b.scan, or read it and use r2b.debias."
 
 
@@ -163,12 +165,7 @@ def statements(
     _refuse_form(fair, words, form, roles)
     target = Target(words, words.table(table), roles, None if columns is None else names_of(columns, "columns"))
     names = new_names(form, new_column, roles, fair.classes.tolist(), ordered=False)
-    known = (*roles.described, *roles.key, *(target.columns or ()))
-    for name in names:
-        long = words.name == "postgres" and len(name.encode()) > _LONGEST
-        if name in known or names.count(name) > 1 or long:
-            why = f"is longer than the {_LONGEST} bytes that PostgreSQL keeps of it" if long else "would have the name of another"
-            raise ParameterError(f"The new column {name!r} {why}.", remedy="Choose another name with new_column.", column=name)
+    _refuse_names(words, names, (*roles.described, *roles.key, *(target.columns or ())))
     seen = _seen(fair, roles, counts, count) if form == "round" else None
     found = answers_of(fair.rule, form, names, seen, random_state)
     held = words.table(answers) if answers is not None else "r2b_answers"
@@ -178,6 +175,18 @@ def statements(
     )
     create = None if into is None else f"CREATE TABLE {words.table(into)} AS\n{select}"
     return SQL(words.name, _count(target, count), select, create, _check(target) if form == "round" else None, found.table)
+
+
+def _refuse_names(words: Dialect, names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse new columns that the database would not tell from others, or cut off."""
+    remedy = "Choose another name with new_column."
+    for name in names:
+        long = words.name == "postgres" and len(name.encode()) > _LONGEST
+        if name in known or names.count(name) > 1 or long or _OWN.fullmatch(name):
+            why = f"is longer than the {_LONGEST} bytes that PostgreSQL keeps of it" if long else "would have the name of another"
+            raise ParameterError(f"The new column {name!r} {why}.", remedy=remedy, column=name)
+    if words.name not in ("postgres", "snowflake"):  # where capitals count in names that are quoted
+        refuse_alike(known, names, words.name, f"{remedy} 'round', 'sample' and 'expand' need no column per class.")
 
 
 def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> ColumnRoles:

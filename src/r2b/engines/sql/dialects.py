@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from r2b.errors import ParameterError, require
@@ -57,7 +57,7 @@ class Dialect:
 
     def type(self, kind: Kind) -> str:
         """Write a type."""
-        return str(_sqlglot().exp.DataType.build(_TYPES[kind]).sql(dialect=self.name))
+        return _type(kind, self.name)
 
     def value(self, value: Any) -> str:
         """Write a value: text, whole number, truth value, decimal number or null."""
@@ -66,7 +66,7 @@ class Dialect:
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if isinstance(value, str):
-            return str(_sqlglot().exp.Literal.string(value).sql(dialect=self.name))
+            return _text(value, self.name)
         return str(value) if isinstance(value, int) else self.number(value)
 
     def number(self, value: float) -> str:
@@ -190,6 +190,16 @@ def dialect_of(name: Any) -> Dialect:
         known = ", ".join(map(repr, DIALECTS))
         raise ParameterError(f"dialect is {name!r}.", remedy=f"Pass one of {known}; r2b.scan reads tables of others.", dialect=name)
     return DIALECTS[name]
+
+
+@lru_cache(1 << 16)  # a text stands in as many answers as there are groups and classes
+def _text(value: str, dialect: str) -> str:
+    return str(_sqlglot().exp.Literal.string(value).sql(dialect=dialect))
+
+
+@cache
+def _type(kind: Kind, dialect: str) -> str:
+    return str(_sqlglot().exp.DataType.build(_TYPES[kind]).sql(dialect=dialect))
 
 
 @cache
