@@ -9,6 +9,7 @@ import file_tables
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scale_cases
@@ -267,3 +268,24 @@ def test_what_cannot_be_opened_is_refused(given: Any, match: str, tmp_path: Path
     (tmp_path / "people").write_text("{}")
     with pytest.raises(ParameterError, match=match):
         r2b.scan(str(tmp_path / given) if isinstance(given, str) else given)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
+def test_passes_tell_how_far_they_are_and_how_long_it_still_takes(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("r2b.engines.files.reading.TextStored.size", 1 << 12)
+    table, place = file_tables.people(2000), tmp_path / f"people.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, place, row_group_size=300)
+    else:
+        with pa.output_stream(str(place), compression="detect") as stream:
+            pyarrow.csv.write_csv(table, stream)
+    told: list[Any] = []
+    fair = r2b.scan(place, progress=told.append).debias("job", sensitive_features="sex", epsilon=0.05)
+    assert [each.rows for each in told] == sorted(each.rows for each in told) and told[-1].rows == 2000
+    # Nobody knows how much is packed in compressed text before it was read once.
+    assert (told[0].share is None) == (kind == "csv.gz") and len(told) > 2
+    told.clear()
+    fair.write(tmp_path / f"fair.{kind}", "soft")
+    shares = [each.share for each in told]
+    assert shares == sorted(shares) and 0 < shares[0] < 1 and shares[-1] == 1.0
+    assert told[0].seconds_left > 0 and told[-1].seconds_left == 0 and "100 %" in str(told[-1])

@@ -23,7 +23,7 @@ from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b.cli import completing
 from r2b.cli.printing import spelled
 from r2b.engines.batch import numbers_of
-from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files import EMPTY, FileSource, PassProgress
 from r2b.engines.files.listing import Listing
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, ParameterError
@@ -206,7 +206,7 @@ def open_table(
     reading: dict[str, Any],
     *,
     threads: int | None = None,
-    watch: Callable[[int], object] | None = None,
+    watch: Callable[[PassProgress], object] | None = None,
 ) -> tuple[Scan, FileSource]:
     """Open a file, a folder, a pattern or standard input."""
     source = FileSource.open(data, threads=threads, **{**reading, "na": tuple(reading["na"]) or EMPTY})

@@ -24,6 +24,7 @@ import click
 from r2b import Progress
 from r2b._data.values import json_value
 from r2b._solve.solvers import TOLERANCE
+from r2b.engines.files import PassProgress
 from r2b.errors import DataWarning, FileFormatError, InputError, ParameterError, R2BError
 
 DONE = 0
@@ -111,21 +112,18 @@ class Meter:
 class RowMeter(Meter):
     """A bar for a table and its solve: how many rows were read, for passes that take longer than the solve, and the steps between them."""
 
-    rows = 0
     _what = "Reading"
 
     def now(self, what: str) -> None:
-        """Say what comes next, and count from 0."""
-        self._what, self.rows = what, 0
+        """Say what comes next."""
+        self._what = what
 
-    def __call__(self, step: int | Progress) -> None:
+    def __call__(self, step: PassProgress | Progress) -> None:
         """Take note of some rows, or of a step."""
-        if not isinstance(step, int):
+        if isinstance(step, Progress):
             super().__call__(step)
-            return
-        self.rows += step
-        if self.shown:
-            self._update(f"{self._what}, {self.rows:,} rows")
+        elif self.shown:
+            self._update(f"{self._what}, {step.rows:,} rows", step.share)
 
 
 def _bar() -> Any:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike
+from time import monotonic
 from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
@@ -25,6 +26,33 @@ from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, InputError, ParameterError
 
 EMPTY = ("",)
+
+
+@dataclass(frozen=True)
+class PassProgress:
+    """How far a pass over files is, reading or writing.
+
+    ``rows`` are done so far, a ``share`` from 0 to 1 of the whole (None where only reading tells how much there is, as in compressed text
+    the first time), in so many ``seconds``.
+
+    Examples
+    --------
+    >>> print(PassProgress(250_000, 0.25, 10.0))
+    250,000 rows, 25 %, 30 s left
+    """
+
+    rows: int
+    share: float | None
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """About as long it still takes."""
+        return self.seconds * (1.0 / self.share - 1.0) if self.share else None
+
+    def __str__(self) -> str:
+        left = "" if self.share is None else f", {self.share:.0%}".replace("%", " %")
+        return f"{self.rows:,} rows{left}" + ("" if self.seconds_left is None else f", {self.seconds_left:,.0f} s left")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +74,7 @@ class FileSource(Source):
     scratch : str or None
         Folder for what is decoded; that of the system by default.
     watch : callable or None
-        Told the rows of each piece that was read.
+        Told after every piece how far a pass is: a :class:`PassProgress`.
 
     Examples
     --------
@@ -66,7 +94,7 @@ class FileSource(Source):
     spelled: bool = False
     threads: int | None = None
     scratch: str | None = None
-    watch: Callable[[int], object] | None = None
+    watch: Callable[[PassProgress], object] | None = None
     ordered: bool = field(default=True, init=False)
     name: str = field(init=False)
     names: tuple[str, ...] = field(init=False)
@@ -91,6 +119,7 @@ class FileSource(Source):
         threads: int | None = None,
         scratch: str | None = None,
         stream: BinaryIO | None = None,
+        progress: Callable[[PassProgress], object] | None = None,
     ) -> FileSource:
         """Find the files and read their names and types.
 
@@ -111,6 +140,8 @@ class FileSource(Source):
             Folder for decoded probabilities and copies of streams; the system's by default.
         stream : binary file, optional
             Read instead of opening the path, which then is a name only.
+        progress : callable, optional
+            Told how far every pass is, reading and writing: rows, share and seconds left; ``print`` will do.
 
         Raises
         ------
@@ -138,7 +169,7 @@ class FileSource(Source):
             problem = f"The column {both!r} is in {listing.parts[0].name} and is named by its folder as well."
             remedy = "Leave it out of the files, or rename one of the two."
             raise InputError(problem, remedy=remedy, column=both, path=listing.parts[0].path)
-        return cls(listing, tuple(stored), keys, threads=threads, scratch=scratch)
+        return cls(listing, tuple(stored), keys, threads=threads, scratch=scratch, watch=progress)
 
     def with_numbers(self, wanted: Sequence[str]) -> FileSource:
         """Give the same files with some columns of text read as numbers."""
@@ -257,18 +288,31 @@ class FileSource(Source):
         """
         wanted = None if columns is None else tuple(dict.fromkeys(columns))
 
-        def done(item: tuple[int, ReadJob]) -> list[tuple[int, Any]]:
+        def done(item: tuple[int, ReadJob]) -> tuple[ReadJob, list[Any]]:
             number, job = item
-            return [(len(each), work(self.completed(each, wanted, number))) for each in job.read() if len(each)]
+            return job, [work(self.completed(each, wanted, number)) for each in job.read() if len(each)]
 
-        total = 0
-        for results in ahead(done, self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows), self.threads):
-            for n_rows, result in results:
-                total += n_rows
-                if self.watch is not None:
-                    self.watch(n_rows)
-                yield result
+        total, told = 0, self.teller()
+        for job, results in ahead(done, self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows), self.threads):
+            total += job.n_rows
+            yield from results
+            told(job)
         self._rows[:] = [total]
+
+    def teller(self) -> Callable[[ReadJob], None]:
+        """Give what is called with every job of a pass that is done, and tells whoever watches."""
+        begun, rows, read, total = monotonic(), 0, 0, self.n_rows
+        # Of text that is not packed, the bytes tell how far it is before anybody has counted its rows.
+        size = 0 if self.listing.format.compression else self.n_bytes
+
+        def told(job: ReadJob) -> None:
+            nonlocal rows, read
+            rows, read = rows + job.n_rows, read + (0 if job.chunk is None else len(job.chunk.raw))
+            share = rows / total if total else read / size if read and size else None
+            if self.watch is not None:
+                self.watch(PassProgress(rows, None if share is None else min(share, 1.0), monotonic() - begun))
+
+        return told
 
     def jobs(self, columns: Sequence[str] | None, *, coded: Collection[str], most_rows: int = PIECE_ROWS) -> Iterator[tuple[int, ReadJob]]:
         """Give what reads all files, piece by piece, each with the number of its file; None for all columns of the files."""

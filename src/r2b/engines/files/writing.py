@@ -195,11 +195,11 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tup
     roles = relabel.decode.roles
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
     jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once)
-    for number, n_rows, piece in ahead(lambda item: (item[0], item[1].n_rows, make(*item)), jobs, source.threads):
-        if source.watch is not None:
-            source.watch(n_rows)
+    told = source.teller()
+    for number, job, piece in ahead(lambda item: (*item, make(*item)), jobs, source.threads):
         last = number
         yield number, piece
+        told(job)
     if last < len(source.files) - 1:
         yield len(source.files) - 1, None
 
