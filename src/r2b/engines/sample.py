@@ -101,7 +101,7 @@ class Draw:
         """Keep the least of both; parts stand one after the other until they are many."""
         parts = [*one, *other]
         sizes = [len(part) for part in parts[::4]]
-        return self.settled(parts) if sum(sizes) > 2 * max(sizes) + _LOOSE else parts
+        return self.settled(parts) if sum(sizes) > 2 * max(sizes) + min(_LOOSE, 2000 * len(sizes)) else parts
 
     def settled(self, parts: Sums) -> Sums:
         """Put parts together: equal rows are one, and of others those of the least hashes stay."""

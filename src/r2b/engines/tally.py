@@ -25,6 +25,7 @@ _NARROW = 1 << 12  # whole numbers within such a span are codes as they stand
 _MANY = 1 << 20  # the same, a column at a time
 _PART = 1 << 16
 _LOOSE = 1 << 16  # entries that are kept apart before parts are put together
+_PARTS = 32  # parts that are kept apart: files may be many and small
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,8 @@ class Count:
         types = self._agreed(one.types, other.types)
         total = Counted([*one.parts, *other.parts], types)
         largest = max((len(count) for _, count, _ in total.parts), default=0)
-        return self.settled(total) if total.size > 2 * largest + _LOOSE else total
+        many = len(total.parts) > _PARTS and total.size > _PARTS + largest
+        return self.settled(total) if many or total.size > 2 * largest + _LOOSE else total
 
     def settled(self, counted: Counted) -> Counted:
         """Put parts together, so that each combination is there once."""

@@ -238,10 +238,10 @@ class ParquetOut(Out):
             self._held = []
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Write the footer."""
         self._flush()
-        super().close()
+        super().finish()
 
 
 class ArrowOut(Out):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -168,22 +170,31 @@ def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequenc
     source = source.with_numbers(relabel.decode.roles.numbers)
     done = -1
     out: Out | None = None
-    try:
-        for number, piece in _pieces(source, relabel, shape):
-            while done < number:
-                if out is not None:
-                    out.close()
-                done += 1
-                out = _opened(source, relabel, shape, done, targets[done])
-            assert out is not None
-            if piece is not None:
-                out.take(piece)
-        if out is not None:
-            out.close()
-    except BaseException:
-        if out is not None:
-            out.abandon()
-        raise
+    # Waiting for the disk takes longer than writing where files are many and small: several wait at once.
+    with ThreadPoolExecutor(_SYNCED) as pool:
+        waiting: deque[Future[None]] = deque()
+        try:
+            for number, piece in _pieces(source, relabel, shape):
+                while done < number:
+                    if out is not None:
+                        out.finish()
+                        waiting.append(pool.submit(out.settle))
+                        while len(waiting) > _SYNCED:
+                            waiting.popleft().result()
+                    done += 1
+                    out = _opened(source, relabel, shape, done, targets[done])
+                assert out is not None
+                if piece is not None:
+                    out.take(piece)
+            if out is not None:
+                out.finish()
+                out.settle()
+            for each in waiting:
+                each.result()
+        except BaseException:
+            if out is not None:
+                out.abandon()
+            raise
 
 
 def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Piece]]:
@@ -259,6 +270,7 @@ def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
 
 
 _BUFFER = 1 << 20
+_SYNCED = 8  # files that wait for the disk at once
 
 
 class Out:
@@ -281,13 +293,16 @@ class Out:
         """Write some rows: bytes of text, or record batches with their places."""
         self._file.write(piece)
 
-    def close(self) -> None:
-        """End the file, and bring it to the disk."""
+    def finish(self) -> None:
+        """End the file."""
         if self._writer is not None:
             self._writer.close()
         if self._file is not self._raw:
             self._file.close()
         self._raw.flush()
+
+    def settle(self) -> None:
+        """Bring the file to the disk, and close it; this may be done by another thread."""
         if self._owned:
             os.fsync(self._raw.fileno())
         self._raw.close()
