@@ -186,6 +186,7 @@ except r2b.errors.MissingExtraError as error:
         ("r2b.debias(list('abaa'), sensitive_features=s, objective='agreement')", "agreement"),
         *((f"r2b.datasets.load_adult(as_frame={library!r})", "frames") for library in ("pandas", "polars", "pyarrow")),
         ("r2b.scan('people.parquet')", "frames"),
+        ("r2b.count_query('sqlite', 'people', 'job', sensitive_features='sex')", "sql"),
         ("import r2b.sklearn", "sklearn"),
         ("from r2b.models.boosting import train_lightgbm; train_lightgbm(y, y)", "lightgbm"),
         ("from r2b.models.boosting import train_xgboost; train_xgboost(y, y)", "xgboost"),

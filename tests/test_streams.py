@@ -112,6 +112,26 @@ def test_what_is_new_gets_the_labels_of_all(stored: r2b.FairLabels, form: str) -
     assert in_order(pa.concat_tables(parts)) == in_order(frame.frame(form, **key))
 
 
+def test_what_is_new_gets_the_same_labels_on_every_engine(stored: r2b.FairLabels, tmp_path: Path) -> None:
+    duckdb, pl = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    pq = pytest.importorskip("pyarrow.parquet")
+    later = pa.concat_tables([people(200, seed=7), pa.table(NEW, schema=PEOPLE.schema)])
+    pq.write_table(later, tmp_path / "later.parquet")
+    with duckdb.connect() as database:
+        database.register("later", later)
+        for form in FORMS:
+            key = {"key": "id"} if form == "sample" else {}
+            known = in_order(applied(later, stored, unseen="overall").frame(form, **key))
+            relation = applied(database.table("later"), stored, unseen="overall")
+            assert in_order(relation.frame(form, **key).to_arrow_table()) == known
+            assert in_order(applied(pl.from_arrow(later).lazy(), stored, unseen="overall").frame(form, **key).collect().to_arrow()) == known
+            file = applied(tmp_path / "later.parquet", stored, unseen="overall")
+            file.write(tmp_path / f"{form}.parquet", form, **key)
+            assert in_order(pq.read_table(tmp_path / f"{form}.parquet")) == known
+            made = relation.sql("duckdb", table="later", form=form, **key)
+            assert in_order(database.sql(made.select).to_arrow_table()) == known
+
+
 def test_a_result_with_something_new_is_saved_and_read_as_it_was_fitted(stored: r2b.FairLabels, tmp_path: Path) -> None:
     found = applied(pa.table(NEW), stored, unseen="overall")
     assert found.classes.tolist() == stored.classes.tolist() and found.soft().shape == (5, 3)

@@ -82,7 +82,8 @@ def answers_of(rule: Rule, form: Form, names: Sequence[str], counts: Dataset | N
     new: list[tuple[str, Kind]]
     if form == "soft":
         new = [(name, "real") for name in names]
-        rows = [(*combination, *shares) for combination, shares in zip(combinations, table.tolist(), strict=True)]
+        leaving = table[:, : len(names)].tolist()  # no row leaves with a class that was not fitted
+        rows = [(*combination, *shares) for combination, shares in zip(combinations, leaving, strict=True)]
     elif form == "expand":
         new = [(names[0], kind), (names[1], "real")]
         place, codes, shares = expanded(table)
