@@ -52,7 +52,7 @@ def _can_fail(results: Results) -> Finding:
         cells = grid.cells(setting, "parity")
         failed += max(cells[name].mean for name in RIVALS) > 1.1 * cells["R2B"].mean
     left, own = (max(row["label_parity"] for row in results["synthetic"] if row["method"] in names) for names in (RIVALS, ("R2B",)))
-    words = f"their training labels keep up to {100 * left:.1f} % parity, R2B's {100 * own:.2f}; the worst of the three is more than a tenth "
+    words = f"their training labels keep up to {100 * left:.1f} % parity, R2B's {100 * own:.2f}; the worst of them is more than a tenth "
     return judged(failed > 2, f"{words}less fair than R2B in {failed} of {len(grid.settings)} settings", partly=failed > 0)
 
 
