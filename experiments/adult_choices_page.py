@@ -7,7 +7,7 @@ from typing import Final
 
 from experiments.adult_page import LEARNERS, READ_AS, SETTINGS
 from experiments.experiment import Row
-from experiments.labelling import METHODS, SPOKEN, VISIBLE
+from experiments.labelling import LABEL_METHODS, METHODS, SPOKEN, VISIBLE
 from experiments.paper_numbers import ADULT, ADULT_DATA_PARITY, MEASURES
 from experiments.tables import MISSING, cell, chosen, markdown
 
@@ -66,7 +66,7 @@ def _line(rows: Sequence[Row]) -> list[str]:
 def beside_ours(results: Mapping[str, Sequence[Row]]) -> str:
     """Put the learners of scikit-learn beside ours, from the rows of both experiments."""
     ours, theirs = results.get("adult", []), results.get("adult_choices", [])
-    body, apart = [], 0.0
+    body, apart = [], {}
     for p, learner in SETTINGS:
         for method in (*METHODS, VISIBLE):
             known = chosen(theirs, p=p, learner=SCIKIT[learner], method=method)
@@ -76,8 +76,14 @@ def beside_ours(results: Mapping[str, Sequence[Row]]) -> str:
             numbers = [f"{one.mean:.1f} / {other.mean:.1f}" for one, other in pairs if one is not None and other is not None]
             if len(numbers) == len(MEASURES):
                 body.append([f"{p:g}", LEARNERS[learner], SPOKEN.get(method, method), str(len(seeds)), *numbers])
-                apart = max(apart, *(abs(one.mean - other.mean) for one, other in pairs[:1] if one is not None and other is not None))
+                one, other = pairs[0]
+                apart[f"{SPOKEN.get(method, method)}, {LEARNERS[learner]}, p = {p:g}", method] = (
+                    abs(one.mean - other.mean) if one and other else 0.0
+                )
     if not body:
         return ""
     table = markdown(["p", "learner", "method", "seeds", *_SHOWN], body)
-    return f"{_LEARNERS}\n\n{table}\n\nParities differ by {apart:.1f} points at most."
+    place, method = max(apart, key=lambda key: apart[key])
+    on_labels = max((value for (_, name), value in apart.items() if name in LABEL_METHODS or name == VISIBLE), default=0.0)
+    words = f"Parities differ by {apart[place, method]:.1f} points at most ({place}), of methods on labels by {on_labels:.1f}."
+    return f"{_LEARNERS}\n\n{table}\n\n{words}"
