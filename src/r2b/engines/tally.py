@@ -64,12 +64,13 @@ class Counted:
 
     Attributes
     ----------
-    parts : list of (list of pyarrow.Array, ndarray, ndarray or None)
-        Values, rows and, exactly, weight in units of 2**-1074: sums must not depend on how rows are cut into batches.
+    parts : list of (list of pyarrow.Array, ndarray, (ndarray, int) or None)
+        Values, rows and, exactly, weight: whole numbers of 2**-1074, without so many zeros at their ends in binary. Sums must not depend on
+        how rows are cut into batches.
     types : list of pyarrow.DataType
     """
 
-    parts: list[tuple[list[Any], Whole, Array | None]]
+    parts: list[tuple[list[Any], Whole, tuple[Array, int] | None]]
     types: list[Any]
 
     @property
@@ -124,7 +125,7 @@ class Count:
             return Counted([], types)
         coded = [_narrow(column) or encoded_column(column, name) for name, column in zip(self.keys, columns, strict=True)]
         weight = None if self.weight is None else _weights(batch, self.weight)
-        mass: Array | None = None
+        mass: tuple[Array, int] | None = None
         found = None if weight is not None else _counted_codes(coded, len(batch))
         if found is None:
             coded = [encoded_column(column, name) for name, column in zip(self.keys, columns, strict=True)]
@@ -132,18 +133,18 @@ class Count:
             found = [codes_of[first] for codes_of, _ in coded], count
             if self._adds and weight is not None:
                 sums = exact_sums(codes, weight, len(first))
-                mass = np.array([sums.get(code, 0) for code in range(len(first))], object)
+                zeros = min(((each & -each).bit_length() - 1 for each in sums.values()), default=0)
+                mass = np.array([sums.get(code, 0) >> zeros for code in range(len(first))], object), zeros
         values = [_typed(_values(each, places), kind) for each, places, kind in zip(coded, found[0], types, strict=True)]
-        counted = Counted([(values, found[1], mass)], types)
-        self._refuse_many(counted)
-        return counted
+        self._refuse_many(len(found[1]), values)
+        return Counted([(values, found[1], mass)], types)
 
     def merge(self, one: Counted, other: Counted) -> Counted:
         """Add what was counted in rows that come later."""
         types = self._agreed(one.types, other.types)
         total = Counted([*one.parts, *other.parts], types)
         largest = max((len(count) for _, count, _ in total.parts), default=0)
-        many = len(total.parts) > _PARTS and total.size > _PARTS + largest
+        many = (len(total.parts) > _PARTS and total.size > _PARTS + largest) or total.size > MOST_COMBINATIONS + largest // 4
         return self.settled(total) if many or total.size > 2 * largest + _LOOSE else total
 
     def settled(self, counted: Counted) -> Counted:
@@ -155,21 +156,18 @@ class Count:
             columns.append(arrow.concat_arrays([_typed(values[place], kind) for values, _, _ in counted.parts]))
         count = np.concatenate([count for _, count, _ in counted.parts])
         first, codes, _ = combined([encoded_column(each) for each in columns], len(count))
-        total = np.zeros(len(first), np.int64)
+        self._refuse_many(len(first), columns)
+        total, mass = np.zeros(len(first), np.int64), None
         np.add.at(total, codes, count)
-        mass = None
         if self._adds:
-            mass = np.zeros(len(first), object)
-            np.add.at(mass, codes, np.concatenate([np.asarray(mass) for _, _, mass in counted.parts]))
-        rows = arrow.array(first)
-        found = Counted([([taken(column, rows) for column in columns], total, mass)], counted.types)
-        self._refuse_many(found)
-        return found
+            masses = [each for _, _, each in counted.parts if each is not None]
+            mass = np.zeros(len(first), object), min(zeros for _, zeros in masses)
+            np.add.at(mass[0], codes, np.concatenate([each << (zeros - mass[1]) for each, zeros in masses]))
+        return Counted([([taken(column, arrow.array(first)) for column in columns], total, mass)], counted.types)
 
-    def _refuse_many(self, counted: Counted) -> None:
-        if counted.size > MOST_COMBINATIONS:
-            (values, _, _), *_ = counted.parts
-            refuse_combinations({name: len(column.unique()) for name, column in zip(self.keys, values, strict=True)})
+    def _refuse_many(self, n_found: int, columns: Sequence[Any]) -> None:
+        if n_found > MOST_COMBINATIONS:
+            refuse_combinations({name: len(column.unique()) for name, column in zip(self.keys, columns, strict=True)})
 
     def tally(self, counted: Counted | None) -> Tally:
         """Give what was counted; None stands for no rows."""
@@ -180,7 +178,7 @@ class Count:
         ((values, count, mass),) = counted.parts
         columns = {name: _typed(each, kind) for name, each, kind in zip(self.keys, values, counted.types, strict=True)}
         try:
-            weight = None if mass is None else np.array([as_float(each) for each in mass.tolist()], np.float64)
+            weight = None if mass is None else np.array([as_float(each << mass[1]) for each in mass[0].tolist()], np.float64)
             if mass is None and self.weight is not None:
                 weight = np.asarray(columns[self.weight].to_numpy(zero_copy_only=False), np.float64) * count
         except OverflowError:
