@@ -92,7 +92,8 @@ def plan(found: dict[str, Any]) -> list[str]:
     works = [
         ("classes: audit", 1, large["rows"], large["audit"]["seconds"], counted),
         ("classes: debias, to the certificate", 1, large["rows"], large["debias"]["count_and_solve"], counted),
-        ("classes: write whole labels", 2, large["rows"], large["debias"]["write"], counted + whole),
+        # One pass counts draws in bins, two bring home those near borders, one writes.
+        ("classes: write whole labels", 4, large["rows"], large["debias"]["write"], 3 * counted + whole),
         ("probabilities of 16 classes: debias", 9, soft["rows"], soft["seconds"], soft["file_bytes"] / soft["rows"]),
     ]
     for what, passes, n, seconds, size in works:

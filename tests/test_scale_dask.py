@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,3 +197,24 @@ def test_what_is_no_number_is_one_group_across_processes(client: Any) -> None:
     held = people().assign(sex=pd.array(pa.array(age, from_pandas=False), dtype=kind))
     fair = debiased(dd.from_pandas(held, npartitions=4), missing="group")
     assert fair.groups.tolist() == [0.0, 1.0, "missing"]
+
+
+def dies_once(part: Any, mark: str) -> Any:
+    if len(part) and not os.path.exists(mark):
+        with open(mark, "wb"):
+            pass
+        os._exit(17)
+    return part
+
+
+def test_a_worker_that_dies_while_labels_are_written_changes_none(client: Any, tmp_path: Path) -> None:
+    held = people()
+    known = r2b.debias(held["level"].tolist(), sensitive_features={"sex": held["sex"].tolist()}, epsilon=0.01)
+    frame = dd.from_pandas(held, npartitions=17).shuffle("id")
+    fair = debiased(frame)
+    mark = tmp_path / "died"
+    made = fair.frame("round", key="id").map_partitions(dies_once, str(mark), meta=fair.frame("round", key="id")._meta)
+    found = made.compute().sort_values("id")
+    assert mark.exists()
+    assert found["level_fair"].tolist() == list(known.round(0, key=held["id"].tolist()))
+    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-12)
