@@ -108,7 +108,7 @@ def _seeds(rows: Sequence[Row]) -> str:
     for (method, classes), seeds in counts.items():
         if min(seeds) < most:
             said = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-            few.setdefault(f"{classes} classes, {said} seeds", []).append(spoken(method))
+            few.setdefault(f"{classes} classes, {said} seed{'s' if max(seeds) > 1 else ''}", []).append(spoken(method))
     for classes in sorted({setting[2] for setting in grid.settings}):
         missing = [spoken(method) for method in grid.methods if (method, classes) not in counts]
         few |= {f"{classes} classes, not run": missing} if missing else {}
