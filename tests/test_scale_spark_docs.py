@@ -16,7 +16,9 @@ def test_the_page_about_spark_runs_and_shows_what_it_says(tmp_path: Path, monkey
     spark_session()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", "set by the page")
-    blocks = blocks_of(PAGE.read_text(encoding="utf-8").replace("```py\n", "```python\n"))
+    # Java keeps the folder that it was started in: a name alone would leave the model in the checkout.
+    page = PAGE.read_text(encoding="utf-8").replace('"model"', repr(str(tmp_path / "model")))
+    blocks = blocks_of(page.replace("```py\n", "```python\n"))
     assert sum(len(SHOWN.findall(block.source)) + block.source.count("# ->") for block in blocks) > 8
     names: dict[str, Any] = {}
     for block in blocks:
