@@ -86,4 +86,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Packages that need an extra are no attributes until they are imported.
+    return sorted({*__all__, "__version__", *({"models", "sklearn"} & {*globals()})})

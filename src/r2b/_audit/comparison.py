@@ -12,6 +12,7 @@ from r2b._audit.tradeoff import task_of
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Dataset
 from r2b._data.arrays import Floats
+from r2b._data.frames import Backend, frame_of
 from r2b._data.values import written
 from r2b._labels import FairLabels, means_by_cell
 from r2b._plot import Measure, measures, percent, shortened
@@ -65,6 +66,33 @@ class Comparison:
             also = ", ".join(shown[other] for other in others) or "none"
             lines.append(f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}")
         return "\n".join(lines)
+
+    def to_frame(self, *, backend: Backend | None = None) -> Any:
+        """Give one row per choice as a frame: what it reaches and costs, whether it is proven, and whether it meets every other choice.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+
+        Examples
+        --------
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> both = compare(y, sensitive_features=sex, choices={"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}})
+        >>> both.to_frame(backend="pyarrow").select(["choice", "meets loose"]).to_pylist()
+        [{'choice': 'strict', 'meets loose': True}, {'choice': 'loose', 'meets loose': True}]
+        """
+        each = [fair.certificate for fair in self.labels.values()]
+        columns: dict[str, Any] = {
+            "choice": self.names,
+            "parity": np.array([proof.parity for proof in each]),
+            "distance": np.array([proof.distance for proof in each]),
+            "expected_changes": np.array([proof.expected_changes for proof in each]),
+            "solved": np.array([fair.status.ok for fair in self.labels.values()]),
+        }
+        columns |= {f"meets {other}": np.array([self.meets(name, other) for name in self.names]) for other in self.names}
+        rows = next(iter(self.labels.values())).rows
+        return frame_of(columns, backend, "" if rows is None else rows.library)
 
     def plot(self, ax: Any = None) -> Any:
         r"""Draw what every choice costs, with the parity it reaches and the other choices whose bounds it meets.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import is_a
 from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.frames import Backend, frame_of
 from r2b._data.values import json_value
 from r2b._plot import Measure, group_means, measures, one_of, percent, shortened
 from r2b.errors import ParameterError
@@ -217,6 +218,8 @@ class Audit:
         Of the intervals.
     clusters : int or None
         How many clusters of rows there are; None where every row was taken as independent of all others.
+    library : str
+        That the data came in, and frames are of; "" for none.
 
     Examples
     --------
@@ -239,6 +242,7 @@ class Audit:
     n_boot: int
     random_state: int
     clusters: int | None = None
+    library: str = field(default="", repr=False)
 
     def __repr__(self) -> str:
         worst = "" if self.largest is None else f", parity {self.largest.value:.4f}"
@@ -293,6 +297,30 @@ class Audit:
         axis = "parity" if not self.continuous else "parity, or largest share of variance explained"
         return measures(ax, "Audit", [f"Parity by family, {self.n_rows:,} rows, {len(self.classes)} classes"], axis, found, self.level)
 
+    def to_frame(self, part: Literal["groups", "families"] = "groups", *, backend: Backend | None = None) -> Any:
+        """Give what was found as a frame.
+
+        Parameters
+        ----------
+        part : {"groups", "families"}
+            One row per group and class: its mean, that of the family, and what chance explains of the group's distance from it. Or one row
+            per family and continuous attribute: its parity (of an attribute the largest share of variance explained), what chance shows,
+            the p-value and the interval. What is not known is NaN.
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+
+        Examples
+        --------
+        >>> from r2b._audit import audit
+        >>> y, sex = ["a", "b", "b", "b", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> found = audit(y, sensitive_features={"sex": sex}, n_boot=0, n_permutations=0)
+        >>> found.to_frame(backend="pyarrow").select(["group", "class", "rows"]).to_pylist()[0]
+        {'group': 'f', 'class': 'a', 'rows': 3.0}
+        """
+        from r2b._audit.frames import audit_columns
+
+        return frame_of(audit_columns(self, part), backend, self.library)
+
     @property
     def largest(self) -> Difference | None:
         """The largest difference between two groups of a family in any class, whatever explains it; None where no attribute has groups."""
@@ -324,6 +352,7 @@ class Audit:
     def to_json(self) -> dict[str, Any]:
         """Give all facts as plain values that strict JSON can hold; a ratio that does not exist is None."""
         stored: dict[str, Any] = json_value(self)
+        del stored["library"]  # how the data came is no finding
         for family, facts in zip(self.families, stored["families"], strict=True):
             for name in _MEASURES:
                 facts[name] = json_value(getattr(family, name))

@@ -19,6 +19,7 @@ from r2b._data import Dataset, Groups, Schema
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
+from r2b._data.frames import library_of
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
 from r2b.metrics.demographic import means_of, overall_mean
@@ -152,8 +153,8 @@ class _Table:
     schema: Schema
 
 
-def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array | None = None) -> Audit:
-    """Measure every family of a table that was read already; clusters by their codes."""
+def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array | None = None, library: str | None = None) -> Audit:
+    """Measure every family of a table that was read already; clusters by their codes, the library where the data do not tell it."""
     refuse_scores(data)
     cell_means, cell_weight = means_of(data)
     cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)  # a cell without weight adds nothing to any mean
@@ -189,6 +190,7 @@ def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array
         n_boot=int(draws.n_boot),
         random_state=int(draws.random_state),
         clusters=None if clusters is None else len(np.unique(clusters)),
+        library=library_of(data) if library is None else library,
     )
 
 

@@ -21,6 +21,7 @@ from r2b.errors import RowsUnavailableError
 
 if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
+    from r2b._labels.rule import Solution
 
 FORMAT = "r2b-solution"
 VERSION = 3
@@ -189,7 +190,7 @@ class ConstraintCost:
     rate: float
 
 
-def costliest_constraints(fair: FairLabels, n: int) -> list[ConstraintCost]:
+def costliest_constraints(fair: Solution, n: int) -> list[ConstraintCost]:
     """List the ``n`` entries of the prices that cost most."""
     rate = np.abs(fair.prices) * fair.families.share[:, None]
     found = []
@@ -287,10 +288,24 @@ def _changes(fair: FairLabels) -> list[str]:
 
 
 def largest_changes(fair: FairLabels, n: int) -> tuple[list[Change], list[MeanChange]]:
-    """List the heaviest flows or, where a row of uncertain group or with a number for an attribute is a cell of its own, group means."""
-    if set(fair.schema.kinds) == {CATEGORICAL}:
+    """List the heaviest flows or, where there are none, the group means that change most."""
+    if has_flows(fair):
         return [] if fair.rows is None else fair.rows.largest_changes(fair.rule, n), []
     return [], _mean_changes(fair, n)
+
+
+def has_flows(fair: Solution) -> bool:
+    """Tell whether labels go from one class to another.
+
+    A row of probabilities has no class to leave, and one of uncertain group or with a number for an attribute is a cell of its own.
+    """
+    return set(fair.schema.kinds) == {CATEGORICAL} and not fair.schema.is_soft
+
+
+def no_rows() -> RowsUnavailableError:
+    """Build the error for what needs rows, of an object that was loaded from a file."""
+    remedy = "Pass the rows to transform(y, sensitive_features=...)."
+    return RowsUnavailableError("This object was loaded from a file, which holds prices and certificate but no rows.", remedy=remedy)
 
 
 def means_of(fair: FairLabels) -> str:

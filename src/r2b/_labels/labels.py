@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
-from r2b._labels.account import Change, ConstraintCost, account, costliest_constraints
+from r2b._data.frames import Backend, frame_of
+from r2b._labels.account import account, no_rows
 from r2b._labels.plots import plot_means
 from r2b._labels.realised import Realised
-from r2b._labels.rule import LabelRows, MemoryRows, Solution
+from r2b._labels.rule import LabelRows
+from r2b._labels.summary import Summary
 from r2b._labels.unseen import Unseen, read_known_or_new
-from r2b.errors import ParameterError, RowsUnavailableError
+from r2b.errors import ParameterError
 
 if TYPE_CHECKING:
     from r2b.engines.sql import SQL
@@ -29,7 +30,7 @@ RandomState = int | np.random.Generator | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FairLabels(Solution):
+class FairLabels(Summary):
     """Fair labels, what they cost, and the proof.
 
     Every engine returns this: rows in memory, in files, on Polars, DuckDB, Dask, Spark or a device. It is made of three parts.
@@ -59,8 +60,6 @@ class FairLabels(Solution):
     4
     """
 
-    rows: LabelRows | None = field(default=None, repr=False)
-
     def __repr__(self) -> str:
         proof = self.certificate
         size = f"{len(self.classes)} classes, {len(self.groups)} group{'s' if len(self.groups) > 1 else ''}"
@@ -75,11 +74,6 @@ class FairLabels(Solution):
         return account(self)
 
     @property
-    def dataset(self) -> Dataset | None:
-        """The rows where they are in memory."""
-        return self.rows.dataset if isinstance(self.rows, MemoryRows) else None
-
-    @property
     def weighted(self) -> bool | None:
         """Whether the rows have weights; None for an object without rows."""
         return None if self.rows is None else self.rows.weighted
@@ -87,18 +81,26 @@ class FairLabels(Solution):
     @property
     def soft_labels(self) -> Array:
         """The matrix of fair labels, of shape (N, n_classes), as certified: float64, or the old matrix itself if nothing changed."""
-        return self.soft()
+        matrix: Array = self.soft()
+        return matrix
 
-    def soft(self, dtype: DTypeLike | None = None) -> Array:
+    def soft(self, dtype: DTypeLike | None = None, *, as_frame: bool = False, backend: Backend | None = None) -> Any:
         """Build the matrix of fair labels.
 
         Parameters
         ----------
         dtype : floating-point data type, optional
             float64 by default, which is what the certificate speaks of. float32 halves the memory and rounds at 6e-8.
+        as_frame : bool
+            A frame with the classes as columns, and the index of pandas labels, instead of an array.
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            Of the frame, as for :meth:`to_frame`.
         """
-        matrix: Array = self._rows.soft(self.rule, dtype)
-        return matrix
+        if not as_frame:
+            return self._rows.soft(self.rule, dtype)
+        rows = self._rows.in_memory()
+        columns = dict(zip(self.classes.tolist(), rows.soft(self.rule, dtype).T, strict=True))
+        return frame_of(columns, backend, self._rows.library, rows.dataset.index)
 
     def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
@@ -360,14 +362,6 @@ class FairLabels(Solution):
         """Give the same labels with their rows in memory: those on a device or in a table are read into it."""
         return replace(self, rows=self._rows.in_memory())
 
-    def largest_changes(self, n: int = 10) -> list[Change]:
-        """List the heaviest flows from an old to a new label; for class labels only."""
-        return self._rows.largest_changes(self.rule, n)
-
-    def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
-        """List the groups and classes whose means cost most to hold."""
-        return costliest_constraints(self, n)
-
     def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
         """Draw the means of the groups of a family before and after; of many classes those that differed most.
 
@@ -389,6 +383,5 @@ class FairLabels(Solution):
     @property
     def _rows(self) -> LabelRows:
         if self.rows is None:
-            remedy = "Pass the rows to transform(y, sensitive_features=...)."
-            raise RowsUnavailableError("This object was loaded from a file, which holds prices and certificate but no rows.", remedy=remedy)
+            raise no_rows()
         return self.rows

@@ -16,6 +16,7 @@ from r2b._data import Dataset, Schema
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.dataset import read_known_labels
+from r2b._data.frames import library_of
 from r2b._data.groups import Layout
 from r2b._data.merge import cell_sums, class_weights
 from r2b._labels.account import Change, heaviest_flows
@@ -213,11 +214,14 @@ class LabelRows(ABC):
     weighted : bool
     counts : Dataset or None
         The rows, or for class labels elsewhere one row per combination of values; None where there is neither.
+    library : str
+        That the table is of, where results can be frames of it; else "".
     """
 
     n_rows: int | None
     weighted: bool
     counts: Dataset | None = None
+    library: str = ""
 
     @abstractmethod
     def in_memory(self) -> MemoryRows:
@@ -293,6 +297,11 @@ class MemoryRows(LabelRows):
     def counts(self) -> Dataset:  # type: ignore[override]
         """The rows themselves."""
         return self.dataset
+
+    @property
+    def library(self) -> str:  # type: ignore[override]
+        """The library that they came in."""
+        return library_of(self.dataset)
 
     def in_memory(self) -> MemoryRows:
         """Give these rows."""

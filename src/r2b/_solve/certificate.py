@@ -20,6 +20,7 @@ import numpy as np
 
 from r2b._constraints.parity import Member, MomentBound, Parity
 from r2b._data.arrays import Floats
+from r2b._data.frames import Backend, frame_of
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
@@ -81,6 +82,9 @@ class Problem:
 
 
 PROVEN = 1e-9  # largest relative gap, excess over epsilon and simplex violation that a solved run may show
+
+
+_NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "objective", "lower_bound")
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +189,30 @@ class Certificate:
         """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
         stored: dict[str, Any] = {name: json_value(getattr(self, name)) for name in self._plain_fields()}
         return stored | {"families": [family.to_json() for family in self.families]}
+
+    def to_frame(self, *, backend: Backend | None = None) -> Any:
+        """Give its numbers as a frame: what each is called, its value, and the most that it may be where there is such a limit.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            pandas by default or, where it is not installed, Polars. ``fair.to_frame("certificate")`` is of the library of the data.
+
+        Examples
+        --------
+        >>> import r2b
+        >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
+        >>> fair.certificate.to_frame(backend="pyarrow").to_pydict()["number"][-3:]
+        ['excess', 'relative_gap', 'simplex_violation']
+        """
+        return frame_of(self.columns(), backend)
+
+    def columns(self) -> dict[str, Any]:
+        """Give the columns of :meth:`to_frame`."""
+        limits = {"excess": PROVEN, "relative_gap": PROVEN, "simplex_violation": self.simplex_allowance}
+        names = [*_NUMBERS, *limits]
+        values = [abs(self.relative_gap) if name == "relative_gap" else float(getattr(self, name)) for name in names]
+        return {"number": names, "value": values, "limit": [limits.get(name, math.nan) for name in names]}
 
     @classmethod
     def _plain_fields(cls) -> list[str]:

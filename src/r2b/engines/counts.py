@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Unpack
+from typing import Any, ClassVar, NoReturn, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -106,6 +106,7 @@ class CountsSource(HeldSource):
         The column that says how often.
     """
 
+    library: ClassVar[str] = ""
     name: str = "the table of counts"
     count: str = "count"
 

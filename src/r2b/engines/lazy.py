@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class HeldSource(Source):
     2
     """
 
+    library: ClassVar[str] = "pyarrow"
     table: Any
     batch_rows: int = BATCH_ROWS
     name: str = "the table"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import polars
 from polars.io.plugins import register_io_source
@@ -40,6 +40,7 @@ class PolarsSource(LazySource):
     group-by or a sort, whose order another run may not repeat, "round" and "sample" ask for a key.
     """
 
+    library: ClassVar[str] = "polars"
     name: str = "the LazyFrame"
     ordered: bool = field(init=False)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -238,11 +238,14 @@ class Source(ABC):
         Of its columns.
     ordered : bool
         Whether its rows have an order that every pass meets again. If not, what is drawn for a row needs a key.
+    library : str
+        That results are frames of; "" for a table that is of none.
     """
 
     name: str
     names: tuple[str, ...]
     ordered: bool
+    library: ClassVar[str] = ""
 
     @cached_property
     def _list_lengths(self) -> dict[str, int | None]:

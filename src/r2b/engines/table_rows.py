@@ -135,6 +135,11 @@ class TableRows(LabelRows):
         """Whether they have weights."""
         return self.roles.weight is not None
 
+    @property
+    def library(self) -> str:  # type: ignore[override]
+        """The library of the table."""
+        return self.source.library
+
     def in_memory(self) -> MemoryRows:
         """Read the columns that were used into memory.
 

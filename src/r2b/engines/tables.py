@@ -257,7 +257,7 @@ class Scan:
         if clusters is not None:
             refuse_columns(self.names, [("clusters", [clusters])], self.source.subject)
             codes = cluster_codes(self.source.columns([clusters])[clusters], data)
-        return audit_dataset(data, request, draws, codes)
+        return audit_dataset(data, request, draws, codes, self.source.library)
 
     @contextmanager
     def _opened(self, roles: ColumnRoles, options: Options, sample_entries: int) -> Iterator[tuple[Task, TableRows]]:
