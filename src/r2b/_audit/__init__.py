@@ -4,7 +4,8 @@ from r2b._audit.comparison import Comparison, compare
 from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
 from r2b._audit.findings import Chance, Difference, RankedGroup
 from r2b._audit.measure import audit
-from r2b._audit.tradeoff import Frontier, FrontierPoint, frontier, smallest_epsilon
+from r2b._audit.path import Frontier, FrontierPoint
+from r2b._audit.tradeoff import frontier, smallest_epsilon
 
 __all__ = [
     "Audit",

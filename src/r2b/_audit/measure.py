@@ -166,7 +166,7 @@ def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array
     for member, counting in zip(families.members, families.counting, strict=True):
         assert isinstance(counting, (Crossings, Mixture, Moments))
         design = None if parity.design is None else parity.design[:, member.groups]
-        rows = FamilyRows(data, kinds, *_places(data.groups, counting, design), clusters)
+        rows = FamilyRows(data, kinds, *places_of(data.groups, counting, design), clusters)
         left_out = data.groups.rows_of(counting.stratum.of(data.groups)) - rows.n_rows
         names = tuple(str(plain_value(name)) for name in families.names[member.groups])
         own = means[member.groups].copy()
@@ -194,7 +194,7 @@ def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array
     )
 
 
-def _places(cells: Groups, counting: Crossings | Mixture | Moments, design: Floats | None) -> tuple[Array, Floats | None]:
+def places_of(cells: Groups, counting: Crossings | Mixture | Moments, design: Floats | None) -> tuple[Array, Floats | None]:
     """Give the place of each cell in the eyes of a family and, where places are not groups, how each place counts."""
     if design is None:  # groups are the cells, and may be too many for a design
         return np.arange(cells.n_groups), None

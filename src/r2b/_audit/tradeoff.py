@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from r2b._audit.path import Frontier
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import LARGEST
 from r2b._constraints.parity import TargetBound
@@ -17,7 +16,6 @@ from r2b._data.arrays import Floats
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.task import MemoryTask, Task, open_job
-from r2b._plot import COLOURS, axes, keyed, percent, scaled, titled
 from r2b.errors import ParameterError
 
 _POINTS = 50
@@ -53,122 +51,6 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     request, settings = request_and_settings(options)
     normalize, costs = options.get("normalize", False), options.get("costs")
     return open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
-
-
-@dataclass(frozen=True)
-class FrontierPoint:
-    """The optimum at one epsilon.
-
-    Attributes
-    ----------
-    epsilon : float
-    parity : float
-        Largest difference between two groups of a family in any class.
-    distance : float
-        Mean squared distance to the labels that came in.
-    expected_changes : float
-        Share of the weight whose label changes.
-    relative_gap : float
-        The proof that no labels in parity are closer.
-    solved : bool
-        Whether the certificate holds.
-    """
-
-    epsilon: float
-    parity: float
-    distance: float
-    expected_changes: float
-    relative_gap: float
-    solved: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Frontier(Sequence[FrontierPoint]):
-    """Optima along a path, by rising epsilon.
-
-    Attributes
-    ----------
-    labels : tuple of FairLabels
-        One per point, to be used like the result of ``debias``.
-    """
-
-    labels: tuple[FairLabels, ...]
-    epsilon: Floats
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return Frontier(self.labels[place], self.epsilon[place])
-        fair, proof = self.labels[place], self.labels[place].certificate
-        measured = (proof.parity, proof.distance, proof.expected_changes, proof.relative_gap)
-        return FrontierPoint(float(self.epsilon[place]), *measured, fair.status.ok)
-
-    @property
-    def distance(self) -> Floats:
-        """Mean squared distance at each epsilon."""
-        return np.array([fair.certificate.distance for fair in self.labels])
-
-    @property
-    def expected_changes(self) -> Floats:
-        """Share of the weight whose label changes, at each epsilon."""
-        return np.array([fair.certificate.expected_changes for fair in self.labels])
-
-    @property
-    def parity(self) -> Floats:
-        """Parity reached at each epsilon."""
-        return np.array([fair.certificate.parity for fair in self.labels])
-
-    def __repr__(self) -> str:
-        if not len(self):
-            return "<Frontier: no points>"
-        points = f"{len(self)} point{'s' if len(self) > 1 else ''}"
-        return f"<Frontier: {points}, epsilon {self.epsilon.min():.4g} to {self.epsilon.max():.4g}>"
-
-    def _repr_html_(self) -> str:
-        from r2b.report.notebook import frontier_html
-
-        return frontier_html(self)
-
-    def __str__(self) -> str:
-        lines = ["   epsilon    parity  squared distance  expected changes  proven"]
-        for point in self:
-            share, proven = f"{100 * point.expected_changes:.2f} %", "yes" if point.solved else "no"
-            lines.append(f"{point.epsilon:10.5f}{point.parity:10.5f}{point.distance:18.6f}{share:>18}{proven:>8}")
-        return "\n".join(lines)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the share of labels that change against epsilon; points that are not proven are hollow.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Examples
-        --------
-        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
-        >>> ax = frontier(y, sensitive_features=sex, epsilons=[0.0, 0.2, 0.4]).plot()
-        >>> ax.get_ylabel(), ax.lines[0].get_ydata().round(1)
-        ('labels expected to change (%)', array([33.3, 23.3, 13.3]))
-        """
-        ax = axes(ax, "Frontier")
-        ax.plot(self.epsilon, 100 * self.expected_changes, "o-", color=COLOURS[0], markersize=5, clip_on=False, zorder=3)
-        open_points = [point for point in self if not point.solved]
-        if open_points:
-            places = [point.epsilon for point in open_points], [100 * point.expected_changes for point in open_points]
-            ax.plot(*places, "o", color=COLOURS[0], markerfacecolor="white", markersize=5, zorder=4)
-            keyed(ax, [("not proven", {"marker": "o", "color": COLOURS[0], "markerfacecolor": "white"})])
-        scaled(ax.xaxis, "epsilon")
-        scaled(ax.yaxis, "labels expected to change (%)")
-        ax.set_ylim(bottom=0)
-        ends = [f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}" for point in (*self[:1], *self[1:][-1:])]
-        titled(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
-        return ax
 
 
 def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | None = None, **options: Any) -> Frontier:
@@ -276,7 +158,7 @@ def smallest_epsilon(
     Returns
     -------
     FairLabels
-        ``certificate.epsilon`` is the epsilon that was found.
+        ``epsilon`` is the epsilon that was found.
 
     Raises
     ------
@@ -288,7 +170,7 @@ def smallest_epsilon(
     >>> import r2b
     >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
     >>> fair = r2b.smallest_epsilon(y, sensitive_features=sex, changes=0.1)
-    >>> float(fair.certificate.epsilon[0].round(4)), round(fair.certificate.expected_changes, 6)
+    >>> round(fair.epsilon, 4), round(fair.certificate.expected_changes, 6)
     (0.4667, 0.1)
     """
     if (distance is None) == (changes is None):

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
+from r2b._audit.path import Frontier
 from r2b._audit.resampling import Draws
-from r2b._audit.tradeoff import Frontier, path_of, solved_along
+from r2b._audit.tradeoff import path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, one_of

@@ -80,7 +80,7 @@ def frontier_html(path: Frontier) -> str:
     4
     """
     points = [{"epsilon": p.epsilon, "expected_changes": p.expected_changes} for p in path]
-    cost = {"points": points, "chosen": None, "chance": None}
+    cost = {"points": points, "chosen": None, "chance": path.chance}
     picture = svg.frontier(cost, 0.0, "epsilon accepted, times 100") if len(points) > 1 else None
     return _rendered("frontier", path=list(path), svg=picture)
 
