@@ -92,7 +92,7 @@ class Comparison:
         }
         columns |= {f"meets {other}": np.array([self.meets(name, other) for name in self.names]) for other in self.names}
         rows = next(iter(self.labels.values())).rows
-        return frame_of(columns, backend, "" if rows is None else rows.library)
+        return frame_of(columns, backend, "" if rows is None else rows.came_as)
 
     def plot(self, ax: Any = None) -> Any:
         r"""Draw what every choice costs, with the parity it reaches and the other choices whose bounds it meets.

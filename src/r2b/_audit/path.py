@@ -136,7 +136,7 @@ class Frontier(Sequence[FrontierPoint]):
         array([0.3333, 0.2333, 0.1333])
         """
         rows = self.labels[0].rows if self.labels else None
-        return frame_of(records(FrontierPoint, self), backend, "" if rows is None else rows.library)
+        return frame_of(records(FrontierPoint, self), backend, "" if rows is None else rows.came_as)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the share of labels that change against epsilon, and where chance alone shows as much; points not proven are hollow.

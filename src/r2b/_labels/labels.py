@@ -100,7 +100,7 @@ class FairLabels(Summary):
             return self._rows.soft(self.rule, dtype)
         rows = self._rows.in_memory()
         columns = dict(zip(self.classes.tolist(), rows.soft(self.rule, dtype).T, strict=True))
-        return frame_of(columns, backend, self._rows.library, rows.dataset.index)
+        return frame_of(columns, backend, self._rows.came_as, rows.dataset.index)
 
     def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""

@@ -214,14 +214,14 @@ class LabelRows(ABC):
     weighted : bool
     counts : Dataset or None
         The rows, or for class labels elsewhere one row per combination of values; None where there is neither.
-    library : str
-        That the table is of, where results can be frames of it; else "".
+    came_as : str
+        The library that the table is of, where results can be frames of it; else "".
     """
 
     n_rows: int | None
     weighted: bool
     counts: Dataset | None = None
-    library: str = ""
+    came_as: str = ""
 
     @abstractmethod
     def in_memory(self) -> MemoryRows:
@@ -299,7 +299,7 @@ class MemoryRows(LabelRows):
         return self.dataset
 
     @property
-    def library(self) -> str:  # type: ignore[override]
+    def came_as(self) -> str:  # type: ignore[override]
         """The library that they came in."""
         return library_of(self.dataset)
 

@@ -105,7 +105,7 @@ class Summary(Solution):
         """
         if part not in get_args(Part):
             raise ParameterError(f"part is {part!r}.", remedy=f"Choose among {', '.join(map(repr, get_args(Part)))}.", part=part)
-        came_as = "" if self.rows is None else self.rows.library
+        came_as = "" if self.rows is None else self.rows.came_as
         if part == "certificate":
             return frame_of(self.certificate.columns(), backend, came_as)
         if part == "changes":

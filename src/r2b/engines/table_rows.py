@@ -136,7 +136,7 @@ class TableRows(LabelRows):
         return self.roles.weight is not None
 
     @property
-    def library(self) -> str:  # type: ignore[override]
+    def came_as(self) -> str:  # type: ignore[override]
         """The library of the table."""
         return self.source.library
 
