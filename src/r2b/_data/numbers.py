@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
 from r2b._data.libraries import is_missing, refuse_missing
-from r2b._data.values import listed, type_word
+from r2b._data.values import key_of, listed, type_word
 from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_missing
 from r2b.errors import InputError, ParameterError, WeightError
 
@@ -179,19 +180,32 @@ def read_continuous(column: Column, *, what: str, missing: str, known: bool = Fa
     return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
 
 
-def read_costs(costs: Any, names: list[Any]) -> Floats:
-    """Check a table of costs, and put it into the order of the classes.
+def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = None) -> Floats:
+    """Check a table of costs, and put it into the order of the classes; of ordered classes, make it.
+
+    Parameters
+    ----------
+    costs : array-like of shape (L, L), "ordinal" or {"ordinal": sequence}
+    names : list
+        The classes.
+    vocabulary : Vocabulary, optional
+        Of the classes, for the order that an ordered categorical states.
 
     Raises
     ------
     ParameterError
-        Not a square table of the classes with 0 on the diagonal and finite costs above 0 beside it.
+        Not a square table of the classes with 0 on the diagonal and finite costs above 0 beside it, or an order that is not known.
 
     Examples
     --------
     >>> read_costs([[0, 1], [2, 0]], ["a", "b"]).tolist()
     [[0.0, 1.0], [2.0, 0.0]]
+    >>> read_costs({"ordinal": ["fail", "pass", "merit"]}, ["fail", "merit", "pass"]).tolist()
+    [[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """
+    if isinstance(costs, (str, Mapping)):
+        places = np.array(_places(costs, names, vocabulary), np.float64)
+        return frozen(np.abs(places[:, None] - places))
     n_classes = len(names)
     remedy = f"Pass a {n_classes} x {n_classes} table of what it costs to turn the class of a row into that of a column; 1 is usual."
     costs = _in_order(costs, names)
@@ -209,6 +223,43 @@ def read_costs(costs: Any, names: list[Any]) -> Floats:
         remedy = "Keeping a label costs 0, and every change a finite amount above 0."
         raise ParameterError(problem, remedy=remedy, old=names[old], new=names[new], cost=float(table[old, new]))
     return frozen(table)
+
+
+def _places(costs: str | Mapping[Any, Any], names: list[Any], vocabulary: Vocabulary | None) -> list[int]:
+    """Give the place of every class in the order that was stated, classes that no row has among them."""
+    given = costs["ordinal"] if isinstance(costs, Mapping) and list(costs) == ["ordinal"] else None
+    if costs != "ordinal" and (isinstance(given, str) or not isinstance(given, Iterable)):
+        remedy = "Pass 'ordinal', or {'ordinal': [...]} with the classes in order, or a table of numbers."
+        raise ParameterError(f"costs is {costs!r}.", remedy=remedy, costs=costs)
+    order = stated_order(vocabulary) if given is None else [plain_value(value) for value in given]
+    if order is None:
+        problem = f"costs is 'ordinal', but the order of the classes {listed(names)} is not known: the labels are no ordered categorical."
+        remedy = "State it, costs={'ordinal': [...]} from the lowest class to the highest, or pass labels of an ordered categorical."
+        raise ParameterError(problem, remedy=remedy, classes=names)
+    place = {key_of(value): at for at, value in enumerate(order)}
+    if len(place) < len(order):
+        twice = next(value for at, value in enumerate(order) if place[key_of(value)] != at)
+        raise ParameterError(f"The order of costs has {twice!r} twice.", remedy="Name every class once.", value=twice)
+    absent = [name for name in names if key_of(name) not in place]
+    if absent:
+        problem = f"The order of costs, {listed(order)}, is without the class {absent[0]!r}."
+        raise ParameterError(problem, remedy=f"Name every class, from the lowest to the highest: {listed(names)}.", absent=absent)
+    return [place[key_of(name)] for name in names]
+
+
+def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:
+    """Give all categories of an ordered categorical, a polars Enum or an ordered dictionary of Arrow; None where no order was stated."""
+    if vocabulary is None or vocabulary.native is None:
+        return None
+    native = vocabulary.native
+    if vocabulary.library == "pandas" and getattr(native.dtype, "ordered", None) is True:
+        return list(native.dtype.categories.tolist())
+    if vocabulary.library == "polars" and str(native.dtype).startswith("Enum"):
+        return list(native.dtype.categories.to_list())
+    if vocabulary.library == "pyarrow" and getattr(native.type, "ordered", False):
+        whole = native.unify_dictionaries().chunk(0) if hasattr(native, "chunks") else native
+        return list(whole.dictionary.to_pylist())
+    return None
 
 
 def _in_order(costs: Any, names: list[Any]) -> Any:

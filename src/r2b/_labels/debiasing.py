@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
 
 Objective = Literal["distance", "agreement"]
+Costs = ArrayLike | Literal["ordinal"] | Mapping[Literal["ordinal"], Sequence[Any]]
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
 _SETTINGS_CHOICES = {"merge_rows": MergeChoice, "kernel": KernelChoice, "objective": Objective}
@@ -70,8 +71,10 @@ class Options(TypedDict, total=False):
     objective : {"distance", "agreement"}
         "agreement" is the limit of lam to 0: of class labels it changes the fewest there can be (by SciPy's linear programmes), of
         probabilities it makes the decisions that agree with them most (in memory).
-    costs : array-like of shape (L, L), optional
-        What it costs to turn the class of a row (first index) into another (second), instead of 1.
+    costs : array-like of shape (L, L), "ordinal" or {"ordinal": sequence}, optional
+        What it costs to turn the class of a row (first index) into another (second), instead of 1. "ordinal" is for ordered classes, such
+        as marks: how many places two classes are apart. Their order is that of an ordered categorical (pandas), an Enum (Polars), an
+        ordered dictionary (Arrow), or the one given: ``{"ordinal": ["Fail", "Pass", "Distinction"]}``.
     normalize : bool
         Divide rows of probabilities by their sums, on a copy.
     tol : float
@@ -101,7 +104,7 @@ class Options(TypedDict, total=False):
     absent: AbsentGroups
     lam: float
     objective: Objective
-    costs: ArrayLike | None
+    costs: Costs | None
     normalize: bool
     tol: float
     max_iter: int

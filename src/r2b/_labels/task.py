@@ -198,7 +198,7 @@ class MemoryTask(Task):
         refuse_scores(dataset)
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
         rows = merge(dataset, settings.merge_rows)
-        prices = None if costs is None else read_costs(costs, list(request.names))
+        prices = None if costs is None else read_costs(costs, list(request.names), dataset.labels.vocabulary)
         _refuse_lam(settings)
         labels, truth = rows, None
         if prices is not None:
