@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
 import sys
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -14,6 +18,9 @@ import polars as pl
 import pyarrow as pa
 
 import r2b
+from r2b import _audit, _labels, engines, metrics
+from r2b._labels.realised import Realised
+from r2b._solve.certificate import FamilyProof
 from r2b.errors import MissingExtraError, ParameterError, RowsUnavailableError
 
 RNG = np.random.default_rng(5)
@@ -170,3 +177,24 @@ def test_neither_pandas_nor_polars_names_the_extra(monkeypatch: pytest.MonkeyPat
 
 def test_dir_shows_public_names_only() -> None:
     assert {*dir(r2b)} - {"models", "sklearn"} == {*r2b.__all__, "__version__"}  # those two where something imported them
+
+
+def documented(kind: type) -> set[str]:
+    """Names in the sections of attributes and parameters of a class and its bases, which editors show."""
+    texts = [inspect.cleandoc(vars(base).get("__doc__") or "") for base in kind.__mro__ if base.__module__.startswith("r2b")]
+    sections = [found.group(1) for text in texts for found in re.finditer(r"^(?:Attributes|Parameters)\n-+\n((?:.+\n?)*)", text, re.M)]
+    lines = [line.split(" : ")[0] for section in sections for line in section.splitlines() if not line.startswith(" ")]
+    return {name.strip() for line in lines for name in line.split(",")}
+
+
+def test_every_attribute_of_a_result_is_documented() -> None:
+    kinds = {getattr(package, name) for package in (r2b, _audit, _labels, engines, metrics) for name in package.__all__}
+    results = [kind for kind in kinds | {Realised, FamilyProof} if dataclasses.is_dataclass(kind) and isinstance(kind, type)]
+    assert {r2b.FairLabels, r2b.Audit, FamilyProof} <= {*results}
+    for kind in results:
+        fields = {each.name for each in dataclasses.fields(kind) if not each.name.startswith("_")}
+        assert fields <= documented(kind), f"{kind.__name__}: {sorted(fields - documented(kind))}"
+        computed = [
+            (name, found) for name in dir(kind) if isinstance(found := inspect.getattr_static(kind, name), property | cached_property)
+        ]
+        assert not [name for name, found in computed if not name.startswith("_") and not found.__doc__], kind

@@ -32,6 +32,10 @@ class FamilyAudit:
         Such as ``"sex x race"``, with the stratum after a bar; ``""`` for one column without a name.
     kind : {"groups", "membership"}
         Whether rows belong to a group or to several in probability.
+    classes : ndarray of shape (n_classes,)
+        Names of the classes, with the dtype they came in.
+    groups : tuple of str
+        Names of the groups, in the order of ``means``.
     rows : ndarray of shape (n_groups,)
         Number of rows; for memberships the expected one.
     share : ndarray of shape (n_groups,)
@@ -165,10 +169,16 @@ class ContinuousAudit:
 
     Attributes
     ----------
+    name : str
+        Of the attribute, with the stratum after a bar.
+    classes : ndarray of shape (n_classes,)
+        Names of the classes, with the dtype they came in.
     explained_by_class : ndarray of shape (n_classes,)
         Share of the variance of each class that functions of the attribute explain, from 0 to 1.
     functions : tuple of str
         Those that were looked at.
+    rows : int
+        Number of rows that have a value.
     chance, interval : Chance or None, Interval or None
         Of the largest share. None without permutations or resamples; no interval where values x classes are more than 65,536.
     left_out : int
@@ -204,6 +214,10 @@ class Audit:
 
     Attributes
     ----------
+    n_rows : int
+        Of the table.
+    classes : ndarray of shape (n_classes,)
+        Names of the classes, with the dtype they came in.
     overall : ndarray of shape (n_classes,)
         Mean label of the table.
     families, continuous : tuple of FamilyAudit, tuple of ContinuousAudit
@@ -216,6 +230,8 @@ class Audit:
         Share of the weight that no family counts.
     level : float
         Of the intervals.
+    n_permutations, n_boot, random_state : int
+        How often labels were handed about by chance, how often rows were resampled, and where the draws began.
     clusters : int or None
         How many clusters of rows there are; None where every row was taken as independent of all others.
     library : str

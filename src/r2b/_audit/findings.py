@@ -23,6 +23,8 @@ class Chance:
         19 of 20 fair samples do not pass it. The p-value of a measure is 0.05 or less exactly where the measure does.
     p_value : float
         Share of (1 + permutations) that show at least as much as the data, the data among them: valid at every size.
+    n_permutations : int
+        How often the labels were handed about.
     at_floor : bool
         No permutation shows as much as the data: the p-value is the least that so many can give, and says "at most".
     """
@@ -40,8 +42,14 @@ class Difference:
 
     Attributes
     ----------
+    family : str
+        To which both groups belong.
+    class_name : object
+        The class, as it came in.
     groups : tuple of two str
-        The group with the higher mean, then the one with the lower; ``means`` and ``rows`` are theirs.
+        The group with the higher mean, then the one with the lower.
+    means, rows : tuple of two float
+        Their means of the class, and how many rows they have.
     value : float
         The difference.
     level : float or None
@@ -74,10 +82,14 @@ class RankedGroup:
 
     Attributes
     ----------
+    family, group : str
+        The names of the two.
     rows, share : float
         Number of rows, for memberships the expected one; and share of the weight of its family.
     class_name : object
-        The class that deviates most; ``mean`` and ``overall`` are its means in the group and in the family.
+        The class that deviates most.
+    mean, overall : float
+        Its means in the group and in the family.
     deviation : float
         Distance between the two.
     total_variation : float
