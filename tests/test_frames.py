@@ -194,7 +194,5 @@ def test_every_attribute_of_a_result_is_documented() -> None:
     for kind in results:
         fields = {each.name for each in dataclasses.fields(kind) if not each.name.startswith("_")}
         assert fields <= documented(kind), f"{kind.__name__}: {sorted(fields - documented(kind))}"
-        computed = [
-            (name, found) for name in dir(kind) if isinstance(found := inspect.getattr_static(kind, name), property | cached_property)
-        ]
-        assert not [name for name, found in computed if not name.startswith("_") and not found.__doc__], kind
+        members = {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
+        assert not [name for name, each in members.items() if isinstance(each, property | cached_property) and not each.__doc__], kind

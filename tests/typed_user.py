@@ -20,6 +20,9 @@ def use() -> list[float]:
     proven: bool = fair.status.ok and fair.certificate.holds
     path: r2b.Frontier = r2b.frontier(y, sensitive_features=people, epsilons=[0.0, 0.1])
     near: r2b.FairLabels = r2b.smallest_epsilon(y, sensitive_features=people, changes=0.01)
+    ordered: r2b.FairLabels = r2b.debias(y, sensitive_features=people, costs={"ordinal": ["Masters", "Doctorate"]})
+    size: float = near.epsilon + ordered.parity + len(fair) + fair.soft().sum()
+    fair.to_frame("changes", backend="polars").write_csv("changes.csv")
     found: r2b.Audit = r2b.audit(y, sensitive_features=people)
     columns = r2b.scan("people.parquet")
     table: r2b.FairLabels = columns.debias("education", sensitive_features=["sex", "race"], families=[r2b.Family("sex"), ["sex", "race"]])
@@ -27,5 +30,5 @@ def use() -> list[float]:
     try:
         r2b.load("fair.json").transform(y, sensitive_features=people)
     except r2b.errors.InputError as error:
-        print(error.facts, error.remedy, parity, proven, near, found)
+        print(error.facts, error.remedy, parity, proven, size, found)
     return [point.expected_changes for point in path]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -81,8 +81,13 @@ class FairLabels(Summary):
     @property
     def soft_labels(self) -> Array:
         """The matrix of fair labels, of shape (N, n_classes), as certified: float64, or the old matrix itself if nothing changed."""
-        matrix: Array = self.soft()
-        return matrix
+        return self.soft()
+
+    @overload
+    def soft(self, dtype: DTypeLike | None = None, *, as_frame: Literal[False] = False, backend: Backend | None = None) -> Array: ...
+
+    @overload
+    def soft(self, dtype: DTypeLike | None = None, *, as_frame: bool, backend: Backend | None = None) -> Any: ...
 
     def soft(self, dtype: DTypeLike | None = None, *, as_frame: bool = False, backend: Backend | None = None) -> Any:
         """Build the matrix of fair labels.

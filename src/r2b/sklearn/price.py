@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Floats, Whole
+from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, SHADE, Key, axes, keyed, scaled, titled
 from r2b.errors import InputError
 from r2b.sklearn.scores import ScoreTask, expected_accuracy, likeliest
@@ -67,6 +68,23 @@ class ModelFrontier:
             lines.append(f"{epsilon:>9.3f}{numbers[0]:>15.3f}{numbers[1]:>10.3f}{numbers[2]:>15.3f}{numbers[3]:>10.3f}")
         lines.append(f"{'plain':>9}{self.plain_parity:>15.3f}{self.plain_accuracy:>10.3f}")
         return "\n".join([*lines, f"Chance alone shows {self.chance:.3f} on {self.n_rows:,} rows. {self.price}"])
+
+    def to_frame(self, *, backend: Backend | None = None) -> Any:
+        """Give one row per epsilon as a frame: accuracy and parity, blind and where the attribute is known at prediction.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            pandas by default or, where it is not installed, Polars.
+
+        Examples
+        --------
+        >>> numbers = np.array([0.70]), np.array([0.01]), np.array([0.74]), np.array([0.0])
+        >>> ModelFrontier(np.array([0.0]), *numbers, 0.78, 0.2, 0.01, 500).to_frame(backend="pyarrow").to_pylist()
+        [{'epsilon': 0.0, 'accuracy': 0.7, 'parity': 0.01, 'accuracy_given': 0.74, 'parity_given': 0.0}]
+        """
+        columns = {name: getattr(self, name) for name in ("accuracy", "parity", "accuracy_given", "parity_given")}
+        return frame_of({"epsilon": self.epsilons, **columns}, backend)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw accuracy against parity, blind and with the attribute, beside the plain model.
