@@ -127,7 +127,9 @@ def test_probabilities_are_accounted_for_by_group_means() -> None:
 def test_nothing_that_changes_is_a_frame_without_rows() -> None:
     fair = r2b.debias(["a", "b"] * 20, sensitive_features=["f"] * 20 + ["m"] * 20)
     assert fair.to_frame("changes").columns.tolist() == ["group", "old", "new", "weight", "share"]
-    assert len(fair.to_frame("changes")) == 0 and fair.to_frame("changes", backend="polars").schema["weight"] == pl.Float64
+    polars, arrow = (fair.to_frame("changes", backend=library) for library in ("polars", "pyarrow"))
+    assert len(fair.to_frame("changes")) == len(polars) == len(arrow) == 0
+    assert polars.dtypes == [pl.String] * 3 + [pl.Float64] * 2 and arrow.schema.types == [pa.string()] * 3 + [pa.float64()] * 2
 
 
 def test_parity_epsilon_and_length_of_a_result(tmp_path) -> None:

@@ -55,10 +55,14 @@ def frame_of(columns: Mapping[Any, Any], backend: Backend | None = None, came_as
     library = _chosen(backend, came_as)
     names = list(columns) if library == "pandas" else [str(plain_value(name)) for name in columns]
     made = [made_from(_as_array(values), library, str(plain_value(name))) for name, values in columns.items()]
+    # A column without rows has no type to tell; what is no number is a name.
     if library == "pyarrow":
-        return libraries.get_pyarrow().table(made, names=names)
+        arrow = libraries.get_pyarrow()
+        return arrow.table([column.cast("string") if arrow.types.is_null(column.type) else column for column in made], names=names)
     if library == "polars":
-        return libraries.get_polars().DataFrame([column.alias(name) for column, name in zip(made, names, strict=True)])
+        polars = libraries.get_polars()
+        typed = [column.cast(polars.String) if column.dtype == polars.Null else column for column in made]
+        return polars.DataFrame([column.alias(name) for column, name in zip(typed, names, strict=True)])
     frame = libraries.get_pandas().concat(made, axis=1)
     frame.columns = names
     return frame if index is None else frame.set_axis(index, axis=0)
