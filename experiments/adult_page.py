@@ -48,7 +48,8 @@ solves. **Bold** is the paper's rule, applied to its six methods: the best accur
 margin of error.
 
 The paper has no exact optimum, no reweighing, and no labels by visible groups: the optimum by sex as the features show it (predicted out
-of five folds by boosted trees), which is what makes models fair that do not see sex. "By chance" is the mean parity of the predictions of
+of five folds by boosted trees), which is what makes models fair that do not see sex. Who predicts sex was chosen with an eye on the test
+rows of seeds 0 and 1, two of the ten. "By chance" is the mean parity of the predictions of
 R2B exact when sex is dealt out at random: what lies near it cannot be told from 0."""
 
 _UNMATCHED: Final = """\
