@@ -269,7 +269,7 @@ def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:
-    proof, flows, (changes, means) = fair.certificate, flows_of(fair), largest_changes(fair, _LISTED)
+    proof, (changes, means) = fair.certificate, largest_changes(fair, _LISTED)
     return {
         "status": fair.status.value,
         "advice": fair.status.advice,
@@ -280,9 +280,9 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "left_out": fair.families.left_out,
         "groups": fair.groups,
         "share": fair.families.share,
-        **flows,
+        **flows_of(fair),
         "largest": changes,
-        "means": [] if flows["flows"] else means,  # of probabilities the flows hold all means before and after
+        "means": [] if fair.schema.is_soft else means,  # of probabilities the flows hold all means before and after
         "means_of": means_of(fair),
         "costliest": [
             {"family": c.family, "group": c.group, "class": c.label, "price": c.price, "rate": c.rate}
