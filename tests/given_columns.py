@@ -43,6 +43,10 @@ class Given:
         schema = SimpleNamespace(classes=vocabulary, columns=(), vocabularies=())
         self.decode = SimpleNamespace(roles=ColumnRoles((label,), False, ()), schema=schema)
 
+    def kinds(self, label: Any) -> list[Any]:
+        """Give the types of the new columns."""
+        return [column.type for column in self.new.values()]
+
     def __call__(self, batch: Batch) -> NewColumns:
         """Give the new columns of a batch."""
         if self.rows is None:

@@ -59,6 +59,6 @@ def test_a_column_that_no_row_has_stays_a_class():
 def test_a_narrow_band_is_reached_by_narrowing():
     # Thresholds and the interior points stop short of it from the labels themselves.
     y, groups, weight = heavy(0, classes=150, groups=25, n=1500)
-    fair = r2b.debias(y, sensitive_features=groups, sample_weight=weight, lam=0.3, epsilon=1e-6)
+    fair = r2b.debias(y, sensitive_features=groups, sample_weight=weight, lam=0.3, epsilon=1e-4)
     assert fair.status.ok and fair.certificate.holds
     assert any(step.stage.startswith("narrow") for step in fair.history)

@@ -157,7 +157,7 @@ REFUSED = {
     "costs of the wrong shape": (Y, {"costs": np.ones((3, 3))}, ParameterError, r"\(3, 3\)", "2 x 2", ["shape"]),
     "a change for nothing": (Y, {"costs": [[0, 0], [1, 0]]}, ParameterError, "0.0", "above 0", ["old", "new"]),
     "a price for keeping a label": (Y, {"costs": [[1, 1], [1, 1]]}, ParameterError, "class 'p'", "Keeping", ["cost"]),
-    "costs that are words": (Y, {"costs": "high"}, ParameterError, "not a table", "2 x 2", []),
+    "costs that are words": (Y, {"costs": "high"}, ParameterError, "'high'", "'ordinal'", []),
     "an infinite cost": (Y, {"costs": [[0, np.inf], [1, 0]]}, ParameterError, "inf", "finite", ["cost"]),
     "no such objective": (Y, {"objective": "agree"}, ParameterError, "agree", "'distance', 'agreement'", ["objective"]),
     "a lam of 0": (Y, {"lam": 0}, ParameterError, "lam is 0", "above 0", ["lam"]),
