@@ -246,7 +246,10 @@ class Newton:
             return ahead
         # Made when a step is taken, not for points that are rejected or final.
         state = replace(state, curvature=self._serving(state, self.sample or self.oracle))
-        damping, steps = state.damping, self._steps(state)
+        try:
+            damping, steps = state.damping, self._steps(state)
+        except np.linalg.LinAlgError:
+            return self._safe_step(state)
         while damping < 1e3:
             candidate = self._candidate(state, steps, damping)
             if candidate is not None and self._accept(state, candidate):
