@@ -217,10 +217,8 @@ ORDERED: dict[str, Callable[[str, Path], Labels]] = {
 UNORDERED: dict[str, Callable[[str, Path], Labels]] = {
     "a LazyFrame without an order": lazy(lambda frame: frame.sort("weight")),
     "DuckDB": scanned(on_duckdb, lambda relation: relation.to_arrow_table()),
-    "Dask, 1 partition": dask(1),
     "Dask, 3 partitions": dask(3),
-    "Spark, 1 partition": spark(1),
-    "Spark, 5 partitions": spark(5),
+    "Spark, 3 partitions": spark(3),
 }
 PLACES = ORDERED | UNORDERED
 MARKS = {"torch": pytest.mark.torch, "Dask": pytest.mark.dask, "Spark": pytest.mark.spark}
@@ -347,11 +345,9 @@ ENGINES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("engine", [marked(engine) for engine in ENGINES])
 def test_keys_that_rows_share_are_refused_where_rows_have_no_order(engine: str) -> None:
     table = ENGINES[engine](some_rows_twice(people()))
-    for case in ("classes with weights", "probabilities", "probabilities with weights"):
-        label, weight = CASES[case]
-        fair = r2b.scan(table).debias(label, sensitive_features=ATTRIBUTES, sample_weight=weight, epsilon=EPSILON)
-        with pytest.raises(ParameterError, match=r"'id' does not tell all rows of .* apart: 2 share theirs"):
-            fair.frame("round", key="id")
+    fair = r2b.scan(table).debias("level", sensitive_features=ATTRIBUTES, sample_weight="weight", epsilon=EPSILON)
+    with pytest.raises(ParameterError, match=r"'id' does not tell all rows of .* apart: 2 share theirs"):
+        fair.frame("round", key="id")
     fair = r2b.scan(table).debias("level", sensitive_features=ATTRIBUTES, epsilon=EPSILON)
     with pytest.raises(InputError, match="have a key that another row of their group and class has too"):
         fair.frame("round", key="sex")
