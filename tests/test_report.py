@@ -174,8 +174,8 @@ def test_a_continuous_attribute_is_spoken_of_in_its_own_words() -> None:
     facts = gather(y, sensitive_features={"age": r2b.Continuous(age)}, epsilon=0.02, **FEW)
     page = to_markdown(facts)
     assert facts["headline"] is None and page.startswith("# “age” explains ")
-    assert "of the labels brings this down to a largest moment of the attribute of 0.020." in page
-    assert "In age, the largest moment of the attribute goes from" in page and "points; epsilon" not in page
+    assert "of the labels would bring this down to a largest moment of the attribute of 0.020." in page
+    assert "In age, the largest moment of the attribute would go from" in page and "points; epsilon" not in page
 
 
 def test_more_groups_than_classes_become_the_rows() -> None:

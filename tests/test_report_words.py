@@ -88,7 +88,7 @@ def test_the_proof_is_claimed_for_all_bounds_together_where_there_are_several() 
 
 def test_a_family_is_called_as_its_column_is() -> None:
     sentences = words.certificate(facts_of(0.3))
-    assert sentences[0].startswith("In sex, the largest difference between two groups goes from 30.0 to 1.0 points;")
+    assert sentences[0].startswith("In sex, the largest difference between two groups would go from 30.0 to 1.0 points;")
 
 
 def test_only_names_from_right_to_left_are_kept_apart() -> None:

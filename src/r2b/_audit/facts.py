@@ -10,10 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from r2b._audit.findings import RARE, SAME, Chance, Difference, RankedGroup
-from r2b._constraints.families import Absent
+from r2b._audit.reporting import Reporting
+from r2b._constraints.families import Absent, Families
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import is_a
 from r2b._constraints.parity.bounds import refuse_percentages
+from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._data.values import json_value
@@ -209,7 +211,7 @@ _MEASURES = (*("parity", "to_overall", "ratio", "largest", "worst"), *("parity_b
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Reporting):
     """What :func:`r2b.audit` found. ``print`` gives a readable account, :meth:`to_json` all facts.
 
     Attributes
@@ -236,6 +238,8 @@ class Audit:
         How many clusters of rows there are; None where every row was taken as independent of all others.
     library : str
         That the data came in, and frames are of; "" for none.
+    data, fitted : Dataset, Families
+        The rows that were measured and the families they are in, for :meth:`report`.
 
     Examples
     --------
@@ -259,6 +263,8 @@ class Audit:
     random_state: int
     clusters: int | None = None
     library: str = field(default="", repr=False)
+    data: Dataset | None = field(default=None, repr=False)
+    fitted: Families | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         worst = "" if self.largest is None else f", parity {self.largest.value:.4f}"
@@ -367,8 +373,9 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Give all facts as plain values that strict JSON can hold; a ratio that does not exist is None."""
-        stored: dict[str, Any] = json_value(self)
-        del stored["library"]  # how the data came is no finding
+        # How the data came, and the rows themselves, are no finding.
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("library", "data", "fitted")}
+        stored: dict[str, Any] = json_value(found)
         for family, facts in zip(self.families, stored["families"], strict=True):
             for name in _MEASURES:
                 facts[name] = json_value(getattr(family, name))

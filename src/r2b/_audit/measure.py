@@ -160,12 +160,33 @@ def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array
     cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)  # a cell without weight adds nothing to any mean
     families, parity = resolve(request, data.groups, cell_weight, cell_means)
     warn_of_doubts(_Table(data.groups, families, data.schema))
-    means, kinds = parity.means(cell_means), Kinds.of(data)
-    groups: list[tuple[FamilyAudit, Floats | None]] = []
-    continuous: list[ContinuousAudit] = []
-    for member, counting in zip(families.members, families.counting, strict=True):
+    designs = [None if parity.design is None else parity.design[:, member.groups] for member in families.members]
+    return _audited(data, families, (cell_means, cell_weight, parity.means(cell_means)), designs, draws, clusters, library)
+
+
+def audit_families(data: Dataset, families: Families, draws: Draws, library: str | None = None) -> Audit:
+    """Measure families that were settled when labels of these rows were made."""
+    cell_means, cell_weight = means_of(data)
+    cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)
+    means = families.means(data.groups, cell_means * cell_weight[:, None], cell_weight)
+    designs = [None if families.by_cell else counting.design(data.groups) for counting in families.counting]
+    return _audited(data, families, (cell_means, cell_weight, means), designs, draws, None, library)
+
+
+def _audited(
+    data: Dataset,
+    families: Families,
+    known: tuple[Floats, Floats, Floats],
+    designs: list[Floats | None],
+    draws: Draws,
+    clusters: Array | None,
+    library: str | None,
+) -> Audit:
+    """Measure families of which the means and weight of the cells, and the means of the groups, are known."""
+    cell_means, cell_weight, means = known
+    kinds, groups, continuous = Kinds.of(data), list[tuple[FamilyAudit, Floats | None]](), list[ContinuousAudit]()
+    for member, counting, design in zip(families.members, families.counting, designs, strict=True):
         assert isinstance(counting, (Crossings, Mixture, Moments))
-        design = None if parity.design is None else parity.design[:, member.groups]
         rows = FamilyRows(data, kinds, *places_of(data.groups, counting, design), clusters)
         left_out = data.groups.rows_of(counting.stratum.of(data.groups)) - rows.n_rows
         names = tuple(str(plain_value(name)) for name in families.names[member.groups])
@@ -174,7 +195,7 @@ def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array
             overall = overall_mean(cell_means, np.where(rows.place_of_cell >= 0, cell_weight, 0.0))
             continuous.append(audit_continuous(member.name, rows, names, own, overall, draws, left_out))
         else:
-            groups.append(audit_groups(member.name, rows, names, own, parity.share[member.groups], draws, left_out))
+            groups.append(audit_groups(member.name, rows, names, own, families.share[member.groups], draws, left_out))
     measured, ranked = ranking(groups, int(draws.n_largest))
     return Audit(
         n_rows=data.size,
@@ -191,6 +212,8 @@ def audit_dataset(data: Dataset, request: Request, draws: Draws, clusters: Array
         random_state=int(draws.random_state),
         clusters=None if clusters is None else len(np.unique(clusters)),
         library=library_of(data) if library is None else library,
+        data=data,
+        fitted=families,
     )
 
 

@@ -18,6 +18,7 @@ from r2b._labels.account import account, no_rows
 from r2b._labels.plots import plot_means
 from r2b._labels.realised import Realised
 from r2b._labels.rule import LabelRows
+from r2b._labels.summary import Form as Form
 from r2b._labels.summary import Summary
 from r2b._labels.unseen import Unseen, read_known_or_new
 from r2b.errors import ParameterError
@@ -25,7 +26,6 @@ from r2b.errors import ParameterError
 if TYPE_CHECKING:
     from r2b.engines.sql import SQL
 
-Form = Literal["soft", "round", "sample", "expand"]
 RandomState = int | np.random.Generator | None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class Realised:
     means : ndarray of shape (n_groups, n_classes)
     families : tuple of FamilyProof
         What the bound of each family limits, for these labels and for those that came in.
+    sums : ndarray of shape (n_cells, n_classes) or None
+        Weighted sums of these labels in every cell, from which the means of any other groups follow.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Realised:
     excess: float
     means: Floats
     families: tuple[FamilyProof, ...]
+    sums: Floats | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values that strict JSON can hold."""
@@ -76,7 +79,7 @@ def realised(families: Families, proof: Certificate, cells: Layout, sums: Floats
     means = families.means(cells, sums, weight)
     by_class = between_groups(families.members, means)
     found = measured(families.members, families.share, means, proof.means_before)
-    return Realised(float(by_class.max()), by_class, max(family.excess for family in found), means, found)
+    return Realised(float(by_class.max()), by_class, max(family.excess for family in found), means, found, sums)
 
 
 def rounding_bound(families: Families, cells: Layout, counts: Floats, weight: Floats, heaviest: float | None, n_classes: int) -> Floats:
@@ -124,9 +127,10 @@ def promised_parity(families: Families, proof: Certificate, bound: Floats) -> fl
 def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
     """Give the means of fair labels over the cells of a table, which may be others than they were made for."""
     sums, total, start = np.zeros((data.n_groups, data.n_classes)), np.zeros(data.n_groups), 0
+    counted = data.repeats if data.weight is None else data.weight
     for block in fair.iter_soft(max(1, (1 << 20) // data.n_classes)):
         part = slice(start, start + len(block))
-        weight = np.ones(len(block)) if data.weight is None else data.weight[part]
+        weight = np.ones(len(block)) if counted is None else counted[part]
         np.add.at(sums, data.groups.codes[part], block * weight[:, None])
         np.add.at(total, data.groups.codes[part], weight)
         start += len(block)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from r2b._labels.account import Change, ConstraintCost, costliest_constraints, h
 from r2b._labels.rule import LabelRows, MemoryRows, Solution
 from r2b.errors import ParameterError, RowsUnavailableError
 
+if TYPE_CHECKING:
+    from r2b.report import Report
+
+Form = Literal["soft", "round", "sample", "expand"]
 Part = Literal["means", "families", "changes", "constraints", "certificate"]
 
 
@@ -115,6 +120,69 @@ class Summary(Solution):
         else:
             columns = self._means() if part == "means" else self._families()
         return frame_of({"class" if name == "label" else name: values for name, values in columns.items()}, backend, came_as)
+
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        form: Form = "soft",
+        random_state: int | None = 0,
+        key: Any = None,
+        labels: Any = None,
+        output: str | PathLike[str] | None = None,
+        audit: Any = None,
+        frontier: Any = None,
+        **options: Any,
+    ) -> Report:
+        """Write a report for people who did not run the code: before and after, what it cost, the proof, and how to check it.
+
+        Everything said of the labels that left is measured on those labels.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where it goes: a page (``.html``), Markdown (``.md``) or all facts (``.json``). A file that is there is replaced. Without a
+            path nothing is written, and a notebook shows what is returned.
+        form, random_state, key
+            How the labels left, as for :meth:`r2b.FairLabels.round`.
+        labels : array-like, optional
+            The labels that left, where they are not what ``form`` and ``random_state`` give again.
+        output : path-like, optional
+            The file, or folder, that they left in; its checksums are stated.
+        audit : Audit, optional
+            Of the old labels; by default the families that are bounded are audited.
+        frontier : Frontier, optional
+            What other bounds would have cost, from :func:`r2b.frontier`.
+        **options
+            ``label_name``: what the label is called. ``date``: a datetime or a text to be stated, or False for none; by default now, or
+            what SOURCE_DATE_EPOCH says. The same input and date give the same bytes. ``suppress_below``: figures of cells of fewer rows
+            are left out, with as many others as it takes that they do not follow; 0 for none. ``verify``: shown as the way to check the
+            report, instead of the Python lines. ``n_permutations``, ``n_boot``, ``level``: as for :func:`r2b.audit`.
+
+        Returns
+        -------
+        r2b.report.Report
+
+        Raises
+        ------
+        RowsUnavailableError
+            The labels were loaded from a file.
+        ParameterError
+            A path that ends in something else, or an option that does not exist.
+
+        Examples
+        --------
+        >>> import r2b
+        >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features={"sex": ["f", "f", "f", "m", "m", "m"]}, epsilon=0.1)
+        >>> fair.report(form="round", label_name="job")
+        <Report: job by sex, 6 rows; round, parity 0.6667 -> 0.0000>
+        """
+        from r2b.report.results import report_of_labels
+
+        report = report_of_labels(self, (form, random_state, key), labels, output, audit, frontier, **options)
+        if path is not None:
+            report.save(path)
+        return report
 
     def _means(self) -> dict[str, Any]:
         n_classes, proof = len(self.classes), self.certificate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import warnings
@@ -126,6 +127,7 @@ def debias_command(
             written = write_into(aside, source, relabel, target, str(shape))
             meter.now("Measuring")
             found = rows.measured(relabel, fair.certificate) if form in ("round", "sample") else None
+            record = None
             if proof is not None:
                 meter.now("Checking")
                 record = _record(source, relabel, written, shape, found, asked, reading)
@@ -134,12 +136,22 @@ def debias_command(
                 from r2b.cli.reports import write_reports
 
                 leaving = None if found is None else (form, found)
-                write_reports(writer, reports, scan, arguments, asked, {"random_state": random_state}, leaving)
+                made = {"form": form, **_trace(record, output, proof)}
+                write_reports(writer, reports, scan, arguments, asked, {"random_state": random_state}, leaving, made)
         if piped:
             _copy(Path(written.root), output)
         writer.commit()
     _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
+
+
+def _trace(record: Record | None, output: str, proof: str | None) -> dict[str, Any]:
+    """Give the checksum of the new columns, and the command that checks them, as the certificate has them."""
+    if record is None or proof is None:
+        return {}
+    certificate = "" if proof == beside(output) else f" --certificate {shlex.quote(proof)}"
+    mark = {"sha256": record.fingerprints["labels"], "of": f"the new columns of {os.path.basename(output.rstrip('/'))}"}
+    return {"output": mark, "verify": f"r2b verify {shlex.quote(output)}{certificate}"}
 
 
 def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from r2b import Scan, report
@@ -14,6 +15,7 @@ from r2b.cli.options import command_line
 from r2b.engines.tables import roles_of, rows_for_audit
 from r2b.errors import NotSolvedWarning
 from r2b.report.facts import SHARED
+from r2b.report.trace import files_of, mark_of, stamp
 
 
 def write_reports(
@@ -24,6 +26,7 @@ def write_reports(
     options: dict[str, Any],
     draws: dict[str, Any],
     leaving: tuple[str, Realised] | None = None,
+    made: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the reports that are asked for: an audit, fair labels and what they cost.
 
@@ -38,7 +41,9 @@ def write_reports(
     draws : dict
         How chance is drawn, as :meth:`r2b.Scan.audit` takes it.
     leaving : tuple (str, Realised), optional
-        The form in which labels left, and what holds for them.
+        The form in which labels left, one class per row, and what holds for them.
+    made : mapping, optional
+        Of labels that were made: ``form``, and ``output`` and ``verify`` as :func:`r2b.report.facts_of` takes them.
     """
     roles, families = roles_of(scan.source, **columns), options.get("families", "both")
     asked = {name: options[name] for name in SHARED if name in options}
@@ -49,7 +54,17 @@ def write_reports(
         warnings.simplefilter("ignore", NotSolvedWarning)
         data = rows_for_audit(scan.source, roles, request.missing, normalize=normalize, clustered=draws.get("clusters") is not None)
         task = MemoryTask.of(data, request, settings, options.get("costs"))
-        facts = report.gathered(task, found, label_name=roles.stem, command=command_line(), options=options, draws=draws, leaving=leaving)
+        made = made or {}
+        trace = {"date": stamp(), "input": {**mark_of(data), "files": _files(scan)}}
+        trace |= {name: made[name] for name in ("output", "verify") if name in made}
+        shown = {"label_name": roles.stem, "command": command_line(), "leaving": leaving, "form": made.get("form"), "trace": trace}
+        facts = report.gathered(task, found, options=options, draws=draws, **shown)
     for name, path in paths.items():
         render = report.to_html if name == "html" else report.to_markdown
         writer.write(path, render(facts).encode("utf-8"))
+
+
+def _files(scan: Scan) -> list[dict[str, Any]]:
+    """Give the checksums of the files of a table; what came through a pipe has none."""
+    parts = getattr(getattr(scan.source, "listing", None), "parts", ())
+    return files_of([part.path for part in parts if part.held is None])

@@ -1,7 +1,9 @@
 """Reports for people who did not run the code: facts first, in one versioned dictionary, then HTML, Markdown and JSON of them."""
 
-from r2b.report.facts import facts_of, gather, gathered, to_json
+from r2b.report.facts import facts_of, facts_of_audit, gather, gathered, to_json
 from r2b.report.html import to_html
 from r2b.report.markdown import to_markdown
+from r2b.report.results import Report
+from r2b.report.trace import fingerprint
 
-__all__ = ["facts_of", "gather", "gathered", "to_html", "to_json", "to_markdown"]
+__all__ = ["Report", "facts_of", "facts_of_audit", "fingerprint", "gather", "gathered", "to_html", "to_json", "to_markdown"]

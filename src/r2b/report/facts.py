@@ -24,8 +24,10 @@ from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import effective_size
+from r2b.report.after import families_after
 from r2b.report.flows import flows_of
-from r2b.report.words import limits_of
+from r2b.report.limits import limits_of
+from r2b.report.trace import mark_of, stamp, versions
 
 Leaving = tuple[str, Realised]
 
@@ -52,6 +54,7 @@ def gather(
     random_state: int = 0,
     leaving: Leaving | None = None,
     clusters: Any = None,
+    date: Any = False,
     **options: Any,
 ) -> dict[str, Any]:
     """Audit labels, solve for fair ones, ask what that costs, and put all of it into one dictionary of plain values.
@@ -67,9 +70,11 @@ def gather(
     frontier_points : int
         Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
     n_permutations, n_boot, level, random_state, clusters
-        As for :func:`r2b._audit.audit`. The same input and random_state give the same facts: there is no date in them.
+        As for :func:`r2b._audit.audit`. The same input and random_state give the same facts, but for a date.
     leaving : tuple (str, Realised), optional
-        The form in which labels left, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
+        The form in which labels would leave, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
+    date : datetime, str, False or None
+        To be stated: False for none, None for now.
     **options
         Everything else that :func:`r2b.debias` takes.
 
@@ -101,7 +106,8 @@ def gather(
     codes = None if clusters is None else cluster_codes(clusters, task.dataset)
     found = audit_dataset(task.dataset, request, Draws(n_permutations, n_boot, level, random_state), codes)
     draws = {"random_state": random_state, "frontier_points": frontier_points}
-    return gathered(task, found, options=asked, draws=draws, label_name=label_name, command=command, leaving=leaving)
+    trace = {"date": stamp(date), "input": mark_of(task.dataset)}
+    return gathered(task, found, options=asked, draws=draws, label_name=label_name, command=command, leaving=leaving, trace=trace)
 
 
 def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draws: Mapping[str, Any], **shown: Any) -> dict[str, Any]:
@@ -117,7 +123,7 @@ def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draw
     draws : mapping
         ``random_state`` and, where it is not 25, ``frontier_points``.
     **shown
-        ``label_name``, ``command`` and ``leaving``, as for :func:`gather`.
+        ``label_name``, ``command``, ``leaving``, ``form`` and ``trace``, as for :func:`facts_of`.
 
     Returns
     -------
@@ -147,6 +153,8 @@ def facts_of(
     command: str | None = None,
     settings: Mapping[str, Any] | None = None,
     leaving: Leaving | None = None,
+    form: str | None = None,
+    trace: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Put an audit, fair labels and a frontier that are already there into the dictionary that :func:`gather` gives.
 
@@ -160,7 +168,11 @@ def facts_of(
     settings : mapping, optional
         What was asked for, to be shown.
     leaving : tuple (str, Realised), optional
-        As for :func:`gather`.
+        The form in which labels leave, one class per row, and what holds for them.
+    form : str, optional
+        The form in which labels were made; None where none were, so that everything is said of labels that would be.
+    trace : mapping, optional
+        ``date``; ``input`` and ``output``, each with ``sha256``, ``of`` and ``files``; and ``verify``, the lines that check the report.
 
     Returns
     -------
@@ -180,30 +192,72 @@ def facts_of(
     >>> facts["cost"], facts["change"]["status"]
     (None, 'solved')
     """
-    from r2b import __version__
-
     fair.largest_changes(0)  # refuses an object without rows
     assert fair.dataset is not None
-    facts: dict[str, Any] = json_value(
+    after = families_after(found, fair, None if leaving is None else leaving[1])
+    return _facts(
+        found,
+        fair.dataset,
+        {"label": label_name, "command": command, "settings": settings or {}, "trace": trace},
         {
-            "format": FORMAT,
-            "version": VERSION,
-            "package": __version__,
-            "label": label_name or "label",
-            "command": command,
-            "settings": settings or {},
-            "data": _data(fair.dataset),
             "headline": _headline(found, fair.certificate),
-            "audit": found.to_json(),
             "change": _change(fair),
             "cost": None if path is None else _cost(fair, path, found),
             "certificate": {**fair.certificate.to_json(), "holds": fair.certificate.holds},
             "leaving": None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
+            "made": None if form is None else _made(form, fair.certificate, leaving),
+            "after": after,
             "doubts": doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist()),
+        },
+    )
+
+
+def facts_of_audit(found: Audit, *, label_name: str | None = None, trace: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Put an audit alone into the dictionary that :func:`gather` gives; what is about a change is None.
+
+    Examples
+    --------
+    >>> from r2b._audit import audit
+    >>> facts = facts_of_audit(audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0))
+    >>> facts["change"], facts["data"]["rows"]
+    (None, 4)
+    """
+    assert found.data is not None and found.fitted is not None
+    settings = {name: getattr(found, name) for name in ("n_permutations", "n_boot", "level", "random_state")}
+    nothing = dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after"))
+    doubts = doubts_of(found.data.groups, found.fitted, found.classes.tolist())
+    known = {"label": label_name, "command": None, "settings": settings, "trace": trace}
+    return _facts(found, found.data, known, {"headline": _headline(found, None), **nothing, "doubts": doubts})
+
+
+def _facts(found: Audit, data: Dataset, known: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Put the parts together, with what all reports have."""
+    trace = {"date": None, "input": None, "output": None, "verify": None, **(known["trace"] or {}), "versions": versions()}
+    for part in ("input", "output"):
+        trace[part] = {"sha256": None, "of": None, "files": [], **(trace[part] or {})}
+    facts: dict[str, Any] = json_value(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "package": trace["versions"]["r2b"],
+            **known,
+            "label": known["label"] or "label",
+            "trace": trace,
+            "data": _data(data),
+            "audit": found.to_json(),
+            "excluded": () if found.fitted is None else found.fitted.excluded,
+            "suppressed": None,
+            **parts,
         }
     )
     facts["limits"] = limits_of(facts)
     return facts
+
+
+def _made(form: str, proof: Certificate, leaving: Leaving | None) -> dict[str, Any]:
+    """Say what holds for the labels that left: their own parity, not that of the distributions they come from."""
+    found = proof if leaving is None else leaving[1]
+    return {"form": form, "parity": found.parity, "excess": found.excess}
 
 
 def to_json(facts: dict[str, Any]) -> str:
@@ -243,14 +297,16 @@ def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
     return {"total": weight.sum(), "smallest": each.min(), "largest": each.max(), "effective_rows": effective}
 
 
-def _headline(found: Audit, proof: Certificate) -> dict[str, Any] | None:
+def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
     """Give the worst difference of the audit, or the largest where none is beyond chance, and what becomes of its family."""
     worst = found.worst or found.largest
     if worst is None:
         return None
     family = next(family for family in found.families if family.name == worst.family)
     after = [
-        np.ptp(proof.means[each.groups], axis=0).max() for each in proof.families if each.name == family.name and each.bound == "range"
+        np.ptp(proof.means[each.groups], axis=0).max()
+        for each in (() if proof is None else proof.families)
+        if proof is not None and each.name == family.name and each.bound == "range"
     ]
     return {
         "family": worst.family,

@@ -12,7 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from r2b.report import views, words
+from r2b._data.values import directions_shown
+from r2b.report import answer, views, words
 
 
 def to_html(facts: dict[str, Any]) -> str:
@@ -53,13 +54,35 @@ def to_html(facts: dict[str, Any]) -> str:
             flows=views.flows(facts),
             cost=views.cost(facts),
             evidence=views.evidence(facts["audit"]),
-            certificate=words.certificate(facts),
+            certificate=[] if facts["certificate"] is None else words.certificate(facts),
+            answer=answer.answer(facts),
+            left_out=answer.left_out(facts),
+            four_fifths=views.four_fifths(facts),
             style=source("report.css"),
             script=script,
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         )
     )
     return page
+
+
+def framed(page: str, name: str) -> str:
+    """Put a page into a frame for a notebook, where its styles and its script touch nothing else."""
+    from markupsafe import escape
+
+    return (
+        f'<iframe title="{escape(name)}" srcdoc="{escape(page)}" sandbox="allow-scripts allow-modals" loading="lazy" '
+        'style="width: 100%; height: 42rem; border: 1px solid rgba(128, 128, 128, .4); border-radius: 6px"></iframe>'
+    )
+
+
+def named(name: Any, most: int = 60) -> Any:
+    """Write a name; of a long one its ends, and all of it where the mouse rests."""
+    from markupsafe import Markup, escape
+
+    short = words.shortened(name, most)
+    text = escape(words.isolated(short))
+    return text if short == str(name) else Markup('<bdi title="{}">{}</bdi>').format(directions_shown(str(name)), text)
 
 
 @cache
@@ -85,4 +108,5 @@ def environment() -> Any:
     )
     for name in ("percent", "points", "number", "count", "moved", "signed", "tiny", "p_value", "quoted", "isolated", "rows_of"):
         found.filters[name] = getattr(words, name)
+    found.filters["named"] = named
     return found

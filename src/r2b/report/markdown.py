@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from r2b._data.values import directions_kept
-from r2b.report import views, words
+from r2b.report import answer, views, words
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~$^-])")
 
@@ -31,10 +31,12 @@ def to_markdown(facts: dict[str, Any]) -> str:
     >>> to_markdown(facts).splitlines()[0]
     '# Labels do not differ between groups'
     """
-    head = f"Parity report: {text(words.isolated(facts['label']))} by {text(words.attributes(facts))}, {facts['data']['rows']:,} rows."
-    parts = [f"# {text(words.title(facts))}", head, *(text(sentence) for sentence in words.summary(facts))]
+    date = f" of {text(facts['trace']['date'])}" if facts["trace"]["date"] else ""
+    who = f"{text(words.isolated(facts['label']))} by {text(words.attributes(facts))}"
+    head = f"Parity report{date}: {who}, {facts['data']['rows']:,} rows."
+    parts = [f"# {text(words.title(facts))}", head, *_answer(facts), *(text(sentence) for sentence in words.summary(facts))]
     parts.append(f"**What next.** {text(words.what_next(facts))}")
-    parts += [*_who(facts), *_change(facts), *_cost(facts), *_sure(facts), *_certificate(facts)]
+    parts += [*_who(facts), *_four_fifths(facts), *_change(facts), *_cost(facts), *_sure(facts), *_certificate(facts), *_check(facts)]
     limits = (f"- **{text(each['title'])}.** {text(each['text'])}" for each in facts["limits"])
     parts += ["## What this does not say", "\n".join(limits), *_made(facts)]
     return "\n\n".join(part for part in parts if part).replace(words.SPACE, " ") + "\n"
@@ -61,16 +63,40 @@ def table(columns: Iterable[Any], rows: Iterable[Iterable[Any]], left: int = 1) 
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _answer(facts: dict[str, Any]) -> list[str]:
+    rows = [[each["name"], f"{each['figure']} {each['unit']}".strip(), each["note"]] for each in answer.answer(facts)]
+    return [table(["", "figure", ""], rows)] if rows else []
+
+
+def _four_fifths(facts: dict[str, Any]) -> list[str]:
+    families = views.four_fifths(facts)
+    parts = ["## Four fifths", "Lowest share of a group over the highest; the rule asks for 0.8."] if families else []
+    for each in families:
+        after = [] if each["below_after"] is None else ["after"]
+        rows = [[row["class"], *(_ratio(row[when]) for when in ("before", *after))] for row in each["rows"]]
+        parts += [f"### {text(each['family'])}", table(["Class", "before", *after], rows)]
+    return parts
+
+
+def _ratio(value: float | str | None) -> str:
+    return "none" if value is None else value if isinstance(value, str) else f"{value:.2f}"
+
+
 def _who(facts: dict[str, Any]) -> list[str]:
     maps = views.heat_maps(facts)
     if not maps:
         return []
     parts = ["## Who gets which label", "Shares in percent, and in brackets the distance from all rows in points."]
     for each in maps:
+        parts += [f"### {text(each['family'])}"]
+        for when, shown in (("Before:", each["table"]), (words.made(facts, "After, if made:", "After:"), each["later"])):
+            if shown is None:
+                continue
+            names = [f"{words.isolated(column['name'])} ({column['note']})" for column in shown["columns"]]
+            rows = [_row(row, shown["corner"]) for row in shown["rows"]]
+            parts += [when] if each["later"] else []
+            parts += [table([shown["corner"], shown["measure"], shown["all"], *names], rows)]
         shown = each["table"]
-        names = [f"{words.isolated(column['name'])} ({column['note']})" for column in shown["columns"]]
-        rows = [_row(row, shown["corner"]) for row in shown["rows"]]
-        parts += [f"### {text(each['family'])}", table([shown["corner"], shown["measure"], shown["all"], *names], rows)]
         if shown["classes"] < shown["all_classes"] or shown["groups"] < shown["all_groups"]:
             of = f"{shown['classes']} of {shown['all_classes']} classes, {shown['groups']} of {shown['all_groups']} groups"
             parts.append(f"Shown: {of}, those farthest apart.")
@@ -79,15 +105,19 @@ def _who(facts: dict[str, Any]) -> list[str]:
 
 def _row(row: dict[str, Any], corner: str) -> list[str]:
     whole = words.number(100 * row["all"]) if corner == "Class" else words.count(row["all"])
-    return [row["name"], words.number(100 * row["measure"]), whole, *(f"{value} ({away})" for value, away, _ in row["cells"])]
+    measure = row["measure"] if isinstance(row["measure"], str) else words.number(100 * row["measure"])
+    return [row["name"], measure, whole, *(f"{value} ({away})" if away else value for value, away, _ in row["cells"])]
 
 
 def _change(facts: dict[str, Any]) -> list[str]:
     change, flows = facts["change"], views.flows(facts)
-    parts = ["## What debiasing would change"]
+    if change is None:
+        return []
+    parts = [words.made(facts, "## What debiasing would change", "## What changed")]
     if change["unchanged"]:
         return [*parts, f"Nothing. {text(change['advice'])}"]
-    parts.append(f"The closest labels within epsilon change {words.percent(change['expected_changes'])} of all labels in expectation.")
+    would = words.made(facts, "would change", "changed")
+    parts.append(f"The closest labels within epsilon {would} {words.percent(change['expected_changes'])} of all labels in expectation.")
     unit = words.unit(facts)
     groups = [
         [e["group"], words.count(e["weight"]), words.moved(e["changed"]), words.percent(e["changed"] / e["weight"])]
@@ -108,7 +138,7 @@ def _change(facts: dict[str, Any]) -> list[str]:
 
 
 def _cost(facts: dict[str, Any]) -> list[str]:
-    asked, costliest = facts["cost"], facts["change"]["costliest"]
+    asked, costliest = facts["cost"], [] if facts["change"] is None else facts["change"]["costliest"]
     parts = []
     if asked is not None:
         rows = [
@@ -157,6 +187,8 @@ def _sure(facts: dict[str, Any]) -> list[str]:
 
 def _certificate(facts: dict[str, Any]) -> list[str]:
     proof, left = facts["certificate"], facts["leaving"]
+    if proof is None:
+        return []
     rows = [
         ["status", facts["change"]["status"]],
         ["certificate holds", "yes" if proof["holds"] else "no"],
@@ -171,10 +203,30 @@ def _certificate(facts: dict[str, Any]) -> list[str]:
     return ["## The certificate", *(text(sentence) for sentence in words.certificate(facts)), table(["What", "value"], rows)]
 
 
+def _check(facts: dict[str, Any]) -> list[str]:
+    trace, rows = facts["trace"], []
+    for name, part in (("input", trace["input"]), ("labels that left", trace["output"])):
+        rows += [[name, part["sha256"]]] if part["sha256"] else []
+        rows += [[f"{name}: {file['name']}", file["sha256"]] for file in part["files"]]
+    rows += (
+        []
+        if facts["made"] is None
+        else [["form", facts["made"]["form"]], ["parity of the labels that left", f"{facts['made']['parity']:.6f}"]]
+    )
+    parts = ["## How to check it", table(["What", "sha256 or value"], rows, left=2)] if rows else ["## How to check it"]
+    parts.append(text(f"Rows left out: {' '.join(answer.left_out(facts))}"))
+    return [*parts, *([_indented(trace["verify"])] if trace["verify"] else [])]
+
+
+def _indented(lines: Any) -> str:
+    """Give code; indented, it has no fence that a line could close."""
+    return "\n".join(f"    {line}" for line in str(lines).splitlines())
+
+
 def _made(facts: dict[str, Any]) -> list[str]:
     asked = "".join(f", {text(name)} {text(value)}" for name, value in facts["settings"].items())
-    parts = ["## How it was made", f"r2b {facts['package']}{asked}."]
+    software = ", ".join(f"{name} {version}" for name, version in facts["trace"]["versions"].items())
+    parts = ["## How it was made", f"{text(software)}{asked}."]
     if facts["command"]:
-        # Indented code has no fence that the command could close.
-        parts.append("\n".join(f"    {line}" for line in str(facts["command"]).splitlines()))
+        parts.append(_indented(facts["command"]))
     return parts

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from math import floor, log10
 from typing import Any
+from unicodedata import category, east_asian_width
 
 from markupsafe import Markup, escape
 
 from r2b._data.values import directions_shown
-from r2b.report.words import MINUS, isolated, moved, percent, points, shown
+from r2b.report.words import MINUS, isolated, moved, percent, points, shortened, shown
 
 Place = tuple[float, float]
 Move = tuple[int, int, float]
 
 _OTHERS = "other classes"
 _WIDTH = 400
+_ROOM = 136.0  # pixels for the name of a class and its amount, on either side
 _THINNEST = 0.25  # of a ribbon that is drawn, in pixels
 
 
@@ -55,6 +57,55 @@ def scale_end(largest: float) -> float:
     return min(end, 1.0) if largest <= 1 else end  # no share is above 1
 
 
+def ticks(end: float, most: int = 5) -> list[float]:
+    """Give round numbers from 0 to where an axis ends: steps of 1, 2, 2.5 or 5 times a power of ten.
+
+    Examples
+    --------
+    >>> ticks(0.2069), ticks(0.0125), ticks(1.0)
+    ([0.0, 0.05, 0.1, 0.15, 0.2], [0.0, 0.0025, 0.005, 0.0075, 0.01, 0.0125], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    """
+    size = 10.0 ** floor(log10(end / most))
+    step = next(step * size for step in (1, 2, 2.5, 5, 10) if step * size * most >= end * (1 - 1e-9))
+    return [round(place * step, 12) for place in range(int(end / step * (1 + 1e-9)) + 1)]
+
+
+def width_of(text: str) -> float:
+    r"""Estimate how wide a text of 12 pixels is, rather too wide than too narrow: fonts differ, and names come in any script.
+
+    Examples
+    --------
+    >>> width_of("abc") < width_of("WWW") < width_of("\u6f22\u5b57\u8868"), width_of("e\u0301") == width_of("e")
+    (True, True)
+    """
+    return 12.0 * sum(map(_em, text))
+
+
+def _em(character: str) -> float:
+    if category(character) in ("Mn", "Me", "Cf"):
+        return 0.0
+    if east_asian_width(character) in "WF" or ord(character) >= 0x1F000:
+        return 1.35
+    if ord(character) >= 0x2000:
+        return 1.1
+    return 0.4 if character in " .,:;'|!fijlrt()[]-" else 1.0 if character in "mwMW@%" else 0.75 if character.isupper() else 0.635
+
+
+def fitted(name: str, room: float) -> str:
+    """Shorten a name in its middle until it fits into so many pixels.
+
+    Examples
+    --------
+    >>> fitted("short", 100), fitted("Preschool teachers and others", 90)
+    ('short', 'Presch…hers')
+    """
+    most, short = len(name), name
+    while most > 3 and width_of(short) > room:
+        most -= 1
+        short = shortened(name, most)
+    return short
+
+
 def strip(
     found: float,
     end: float,
@@ -82,9 +133,8 @@ def strip(
         body.append(tag("circle", cx=at(after), cy=y, r=6 if tall else 4, class_="after"))
     body.append(tag("circle", cx=at(found), cy=y, r=8 if tall else 5, class_="found"))
     if tall:
-        for place, value in enumerate((0.0, end / 2, end)):
-            anchor = ("start", "middle", "end")[place]
-            body.append(tag("text", f"{100 * value:g}", x=at(value), y=height - 4, text_anchor=anchor, class_="tick"))
+        for value in ticks(end, 4):
+            body.append(tag("text", f"{100 * value:g}", x=at(value), y=height - 4, text_anchor="middle", class_="tick"))
     return picture(name, body, width="100%", height=height, class_="strip")
 
 
@@ -100,8 +150,8 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
     stops = Markup("").join([tag("stop", offset=0, class_="from"), tag("stop", offset=1, class_="to")])
     body = [tag("defs", tag("linearGradient", stops, id=fade))]
     body += _ribbons(moves, dict(olds), dict(news), scale, names, f"url(#{fade})")
-    body += _nodes(left, names, olds, scale, (134, 128), "end", MINUS)
-    body += _nodes(right, names, news, scale, (260, 272), "start", "+")
+    body += _nodes(left, names, olds, scale, (144, 138), "end", MINUS)
+    body += _nodes(right, names, news, scale, (250, 262), "start", "+")
     who = isolated(entry["group"])
     name = f"Labels of {who} that change: from the class on the left to the class on the right. The table below has the numbers."
     return picture(name, body, viewBox=f"0 0 {_WIDTH} {height:.0f}", class_="flow")
@@ -141,8 +191,8 @@ def _ribbons(
         olds[old] += thick
         news[new] += thick
         if thick >= _THINNEST:
-            there = f"M140 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 260 {y1:.1f}"
-            back = f"V{y1 + thick:.1f}C200 {y1 + thick:.1f} 200 {y0 + thick:.1f} 140 {y0 + thick:.1f}Z"
+            there = f"M150 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 250 {y1:.1f}"
+            back = f"V{y1 + thick:.1f}C200 {y1 + thick:.1f} 200 {y0 + thick:.1f} 150 {y0 + thick:.1f}Z"
             words = f"{isolated(names[old])} to {isolated(names[new])}: {moved(weight)}"
             body.append(tag("path", tag("title", words), d=there + back, class_="ribbon", fill=fill))
     return body
@@ -155,10 +205,10 @@ def _nodes(
     for k, weight in side.items():
         name, y, size, much = names[k], places[k], max(1.5, scale * weight), moved(weight)
         body.append(tag("rect", x=at[0], y=y, width=6, height=size, class_="loses" if sign == MINUS else "gains"))
-        # The end of a long name is kept: names of classes often differ only there.
-        short = name if len(name) <= 14 else f"{name[:7]}\N{HORIZONTAL ELLIPSIS}{name[-6:]}"
+        written = much if much.startswith("<") else sign + much
+        short = name if k < 0 else fitted(name, _ROOM - width_of(f" {written}"))
         full = tag("title", name) if short != name else Markup("")
-        amount = tag("tspan", much if much.startswith("<") else sign + much, class_="much")
+        amount = tag("tspan", written, class_="much")
         label = Markup("{} {}").format(full + escape(isolated(short)), amount)
         body.append(tag("text", label, x=at[1], y=y + size / 2 + 4, text_anchor=anchor))
     return body
@@ -189,12 +239,13 @@ def frontier(cost: dict[str, Any], changes: float, axis: str) -> Markup:
     left, top, right, bottom = _FRAME
     ends = _ends(cost)
     body = []
-    for part in (0.0, 0.5, 1.0):
-        x, y = left + (right - left) * part, bottom - (bottom - top) * part
-        body.append(tag("line", x1=left, x2=right, y1=y, y2=y, class_="axis" if part == 0 else "grid"))
-        body.append(tag("text", f"{100 * ends[1] * part:g} %" if part else "0", x=left - 6, y=y + 4, text_anchor="end", class_="tick"))
-        words = f"{100 * ends[0] * part:.3g}"
-        body.append(tag("text", words, x=x, y=bottom + 18, text_anchor=("start", "middle", "end")[int(2 * part)], class_="tick"))
+    for value in ticks(ends[1], 4):
+        y = _place(0.0, value, ends)[1]
+        body.append(tag("line", x1=left, x2=right, y1=y, y2=y, class_="grid" if value else "axis"))
+        body.append(tag("text", f"{100 * value:g} %" if value else "0", x=left - 6, y=y + 4, text_anchor="end", class_="tick"))
+    for value in ticks(ends[0]):
+        x = _place(value, 0.0, ends)[0]
+        body.append(tag("text", f"{100 * value:g}", x=x, y=bottom + 18, text_anchor="middle", class_="tick"))
     body.append(tag("text", axis, x=(left + right) / 2, y=bottom + 38, text_anchor="middle", class_="tick"))
     if cost["chance"] is not None and cost["chance"] < ends[0]:
         x = _place(cost["chance"], 0.0, ends)[0]

@@ -12,6 +12,7 @@ TOP_FLOWS = 4  # groups whose flow is drawn
 FOLDED_FLOWS = 8  # groups whose flow is drawn behind a fold
 LISTED_MOVES = 100
 TOP_FAMILIES = 12
+FOUR_FIFTHS = 0.8
 
 # Steps of colour in points from the mean of all rows. They are the same in every report, so that two can be laid side by side.
 STEPS = (0.01, 0.025, 0.05, 0.1, 0.2)
@@ -30,21 +31,27 @@ def shade(deviation: float) -> str:
 
 
 def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the heat map of every family, that of the headline first."""
-    first = facts["headline"] and facts["headline"]["family"]
+    """Give the heat map of every family, that of the headline first, with the same for the labels that leave."""
+    first, changed = facts["headline"] and facts["headline"]["family"], facts["change"] is not None and not facts["change"]["unchanged"]
+    after = {each["name"]: each for each in facts["after"] or ()} if changed else {}
     families = sorted(facts["audit"]["families"], key=lambda family: (family["name"] != first, -family["parity"]))
     left, maps = MOST_CELLS, []
     for family in families[:TOP_FAMILIES]:
+        later = after.get(family["name"])
         size = len(family["classes"]) * len(family["groups"])
         folded = _larger_than_shown(family) and size <= left
-        left -= size if folded else 0
+        both = later is not None and 2 * size <= left
+        left -= (1 + both) * size if folded else 0
+        classes, groups, down = _order(family)
+        top = classes[: TOP_ROWS if down else TOP_COLUMNS], groups[: TOP_COLUMNS if down else TOP_ROWS]
         maps.append(
             {
                 "family": words.family_name(family["name"]),
                 "groups": len(family["groups"]),
                 "parity": family["parity"],
-                "table": _table(family, TOP_ROWS, TOP_COLUMNS),
-                "whole": _table(family, None, None) if folded else None,
+                "after": None if later is None else later["parity"],
+                **_pair(family, later, *top, down),
+                "whole": _blocks(family, later if both else None, classes, groups, down) if folded else None,
                 "cut": _larger_than_shown(family) and not folded,
                 "left_out": family["left_out"],
             }
@@ -57,36 +64,97 @@ def _larger_than_shown(family: dict[str, Any]) -> bool:
     return sizes[0] > TOP_COLUMNS or sizes[1] > TOP_ROWS
 
 
-def _table(family: dict[str, Any], top_rows: int | None, top_columns: int | None) -> dict[str, Any]:
-    """Lay out a family with the longer of classes and groups as rows; the order is that of the largest differences."""
-    means, overall, by_class = family["means"], family["overall"], family["parity_by_class"]
-    n_groups, n_classes = len(family["groups"]), len(overall)
-    deviation = [[mean - all_rows for mean, all_rows in zip(row, overall, strict=True)] for row in means]
-    far, classes_down = [max(map(abs, row)) for row in deviation], n_classes >= n_groups
-    classes = sorted(range(n_classes), key=lambda k: -by_class[k])[: top_rows if classes_down else top_columns]
-    groups = sorted(range(n_groups), key=lambda g: -far[g])[: top_columns if classes_down else top_rows]
-    shown = {"classes": len(classes), "groups": len(groups), "all_classes": n_classes, "all_groups": n_groups}
+def _order(family: dict[str, Any]) -> tuple[list[int], list[int], bool]:
+    """Put classes and groups in the order of their largest differences, and tell whether the classes, being more, are the rows."""
+    n_groups, n_classes = len(family["groups"]), len(family["overall"])
+    far = [_farthest(row, family["overall"]) for row in family["means"]]
+    classes = sorted(range(n_classes), key=lambda k: -_worth(family["parity_by_class"][k]))
+    return classes, sorted(range(n_groups), key=lambda g: -_worth(far[g])), n_classes >= n_groups
 
-    def row(name: Any, whole: float, measure: float, cells: list[tuple[int, int]]) -> dict[str, Any]:
-        texts = [(f"{100 * means[g][k]:.1f}", words.signed(deviation[g][k]), shade(deviation[g][k])) for g, k in cells]
-        return {"name": name, "all": whole, "measure": measure, "cells": texts}
 
-    if classes_down:
+def _worth(value: Any) -> float:
+    """Give a figure to sort by; one that is left out goes last."""
+    return -1.0 if isinstance(value, str) else float(value)
+
+
+def _farthest(means: list[Any], overall: list[float]) -> float | str:
+    away = [abs(mean - whole) for mean, whole in zip(means, overall, strict=True) if not isinstance(mean, str)]
+    return max(away) if away else next(mean for mean in means if isinstance(mean, str))
+
+
+def _blocks(family: dict[str, Any], later: Any, classes: list[int], groups: list[int], down: bool) -> list[dict[str, Any]]:
+    """Cut a whole table into blocks of columns that fit on a page."""
+    wide = sorted(groups) if down else classes
+    parts = [wide[start : start + TOP_COLUMNS] for start in range(0, len(wide), TOP_COLUMNS)]
+    return [_pair(family, later, classes if down else part, part if down else groups, down) for part in parts]
+
+
+def _pair(family: dict[str, Any], later: Any, classes: list[int], groups: list[int], down: bool) -> dict[str, Any]:
+    """Lay out a family before and, where it is known, after, with the same rows and columns."""
+    shown = (classes, groups, down)
+    return {"table": _table(family, family, *shown), "later": None if later is None else _table(family, later, *shown)}
+
+
+def _table(family: dict[str, Any], source: dict[str, Any], classes: list[int], groups: list[int], down: bool) -> dict[str, Any]:
+    """Lay out the means of a family, the longer of classes and groups as rows."""
+    means, overall, by_class = source["means"], source["overall"], source["parity_by_class"]
+    shown = {"classes": len(classes), "groups": len(groups), "all_classes": len(overall), "all_groups": len(family["groups"])}
+
+    def cell(g: int, k: int) -> tuple[str, str, str]:
+        mean = means[g][k]
+        if isinstance(mean, str):
+            return mean, "", "few"
+        return f"{100 * mean:.1f}", words.signed(mean - overall[k]), shade(mean - overall[k])
+
+    def row(name: Any, whole: Any, measure: Any, cells: list[tuple[int, int]]) -> dict[str, Any]:
+        return {"name": name, "all": whole, "measure": measure, "cells": [cell(g, k) for g, k in cells]}
+
+    if down:
         groups = sorted(groups)  # in the order they came groups are easier to find; only what is cut away is decided by size
         columns = [{"name": family["groups"][g], "note": words.rows_of(family["rows"][g])} for g in groups]
         rows = [row(family["classes"][k], overall[k], by_class[k], [(g, k) for g in groups]) for k in classes]
         return {"rows": rows, "columns": columns, "corner": "Class", "all": "All rows", "measure": "Largest difference", **shown}
     columns = [{"name": family["classes"][k], "note": f"all {words.percent(overall[k])}"} for k in classes]
-    rows = [row(family["groups"][g], family["rows"][g], far[g], [(g, k) for k in classes]) for g in groups]
+    rows = [row(family["groups"][g], family["rows"][g], _farthest(means[g], overall), [(g, k) for k in classes]) for g in groups]
     return {"rows": rows, "columns": columns, "corner": "Group", "all": "Rows", "measure": "Farthest from all", **shown}
+
+
+def four_fifths(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give, class by class, the lowest share of a group over the highest, before and after; the lowest ratios first."""
+    after = {each["name"]: each for each in facts["after"] or ()}
+    return [_ratios(family, after.get(family["name"])) for family in facts["audit"]["families"][:TOP_FAMILIES]]
+
+
+def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, Any]:
+    listed = []
+    for k, ratio in enumerate(family["ratio_by_class"]):
+        known = [(row[k], group) for row, group in zip(family["means"], family["groups"], strict=True) if not isinstance(row[k], str)]
+        ends = (min(known), max(known)) if isinstance(ratio, float) else (None, None)
+        after = None if later is None else later["ratio_by_class"][k]
+        listed.append({"class": family["classes"][k], "before": ratio, "after": after, "low": ends[0], "high": ends[1]})
+    listed.sort(key=lambda each: each["before"] if isinstance(each["before"], float) else 2.0)
+
+    def below(name: str) -> int:
+        return sum(isinstance(each[name], float) and each[name] < FOUR_FIFTHS for each in listed)
+
+    return {
+        "family": words.family_name(family["name"]),
+        "rows": listed[:TOP_ROWS],
+        "more": max(0, len(listed) - TOP_ROWS),
+        "classes": len(listed),
+        "below": below("before"),
+        "below_after": None if later is None else below("after"),
+    }
 
 
 def flows(facts: dict[str, Any]) -> dict[str, Any]:
     """Give the groups whose labels change, with pictures of the first and a table of all."""
     classes = facts["data"]["classes"]
+    if facts["change"] is None:
+        return {"pictures": [], "folded": [], "moves": [], "more": 0, "shifts": [], "groups": []}
     moving = [entry for entry in facts["change"]["flows"] if entry["changed"] > 0]
     several = len({entry["family"] for entry in moving}) > 1
-    drawn = [entry for entry in moving if entry["moves"]][: TOP_FLOWS + FOLDED_FLOWS]
+    drawn = [entry for entry in moving if entry["moves"] and entry["summary"]][: TOP_FLOWS + FOLDED_FLOWS]
     pictures = [
         {**entry, "family": words.family_name(entry["family"]) if several else "", "svg": svg.flow(entry, classes, place)}
         for place, entry in enumerate(drawn)
@@ -114,6 +182,7 @@ def _shifts(moving: list[dict[str, Any]], classes: list[Any]) -> list[dict[str, 
         {"group": entry["group"], "class": classes[k], "before": before / entry["weight"], "after": after / entry["weight"]}
         for entry in moving
         for k, (before, after) in enumerate(zip(entry["before"], entry["after"], strict=True))
+        if not isinstance(before, str)
     ]
     return sorted(listed, key=lambda each: -abs(each["after"] - each["before"]))[:LISTED_MOVES]
 
@@ -171,5 +240,5 @@ def hero(facts: dict[str, Any]) -> Any:
     chance = found["chance"]["quantile"] if found["chance"] else None
     end = svg.scale_end(_reach({**found, "value": found["difference"]}))
     name = f"Largest difference {words.points(found['difference'])}" + (f", by chance up to {words.points(chance)}" if chance else "")
-    after = None if facts["change"]["unchanged"] else found["after"]
+    after = None if facts["change"] is None or facts["change"]["unchanged"] else found["after"]
     return svg.strip(found["difference"], end, interval=found["interval"], chance=chance, after=after, name=name, tall=True)

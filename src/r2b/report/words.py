@@ -16,11 +16,13 @@ MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]")
+_JOINER = "\N{ZERO WIDTH JOINER}"
+_PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")  # marks and joiners that belong to the character before
 SHOWN_FAMILIES = 12
 _NOT_PROVEN = "That no labels are closer is not proven."
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
 
-_MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
+MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
 BOUNDS = {
     "range": "largest difference between two groups",
     "to_overall": "largest distance of a group from all rows",
@@ -28,11 +30,17 @@ BOUNDS = {
     "target": "twice the largest distance from the target",
     "moments": "largest moment of the attribute",
 }
+_USE = {
+    "soft": "Train on the probabilities as they are, or on weighted rows; the most likely class of each row would undo the work.",
+    "expand": "Train on the repeated rows with their weights.",
+    "round": "Train on the labels that left: one class per row, every class count right to within a row.",
+    "sample": "Train on the labels that left. They are drawn, and in parity on average; rounded ones are closer to it.",
+}
 WITH_OFFSETS = ", by means with their offsets,"
 epsilon = format_epsilon
 
 
-def number(value: float, digits: int = 1) -> str:
+def number(value: float | str, digits: int = 1) -> str:
     """Write a number with at least two figures that say something, and a true minus sign.
 
     Examples
@@ -40,6 +48,8 @@ def number(value: float, digits: int = 1) -> str:
     >>> number(20.689), number(0.0123), number(0.0), number(1e-9)
     ('20.7', '0.012', '0', '0')
     """
+    if isinstance(value, str):  # left out, because its cell has few rows
+        return value
     if abs(value) < 1e-6:
         return "0"
     while digits < 4 and round(abs(value), digits) < 10 ** (1 - digits):
@@ -48,17 +58,21 @@ def number(value: float, digits: int = 1) -> str:
     return written if written.strip(f"0.{MINUS}") else "0"
 
 
-def percent(share: float) -> str:
+def percent(share: float | str) -> str:
     """Write a share in percent."""
+    if isinstance(share, str):  # left out, because its cell has few rows
+        return share
     return f"{number(100 * share)}{SPACE}%"
 
 
-def points(difference: float) -> str:
+def points(difference: float | str) -> str:
     """Write a difference of shares in percentage points."""
+    if isinstance(difference, str):  # left out, because its cell has few rows
+        return difference
     return f"{number(100 * difference)}{SPACE}points"
 
 
-def signed(difference: float) -> str:
+def signed(difference: float | str) -> str:
     """Write a deviation in points with its sign, without the unit.
 
     Examples
@@ -66,16 +80,20 @@ def signed(difference: float) -> str:
     >>> signed(0.031), signed(-0.0004), signed(0.0)
     ('+3.1', '0', '0')
     """
+    if isinstance(difference, str):  # left out, because its cell has few rows
+        return difference
     return "0" if abs(difference) < 0.0005 else f"{100 * difference:+.1f}".replace("-", MINUS)
 
 
-def count(value: float) -> str:
+def count(value: float | str) -> str:
     """Write a number of rows, or a weight; small ones with a decimal."""
+    if isinstance(value, str):  # left out, because its cell has few rows
+        return value
     rounded = round(value)
     return f"{rounded:,}" if abs(value - rounded) < 1e-6 or abs(value) >= 100 else number(value)
 
 
-def moved(weight: float) -> str:
+def moved(weight: float | str) -> str:
     """Write how much is expected to move: whole numbers where they are large enough.
 
     Examples
@@ -83,6 +101,8 @@ def moved(weight: float) -> str:
     >>> moved(1234.5), moved(12.3), moved(1.26), moved(0.02)
     ('1,234', '12', '1.3', '<0.1')
     """
+    if isinstance(weight, str):  # left out, because its cell has few rows
+        return weight
     return f"{weight:,.0f}" if weight >= 9.95 else f"{weight:.1f}" if weight >= 0.05 else "<0.1"
 
 
@@ -102,7 +122,7 @@ def p_value(chance: dict[str, Any]) -> str:
     return format_p_value(chance["p_value"], chance["n_permutations"]).removeprefix("= ")
 
 
-def rows_of(n: float) -> str:
+def rows_of(n: float | str) -> str:
     """Write a number of rows.
 
     Examples
@@ -116,6 +136,22 @@ def rows_of(n: float) -> str:
 def shown(value: Any) -> Any:
     """Show characters in a text that turn its direction; what is markup has been through this, or is meant for a script or a form."""
     return directions_kept(value) if type(value) is str else value
+
+
+def shortened(name: Any, most: int = 60) -> str:
+    """Leave out the middle of a long name; its end is kept, since names often differ only there. No character is cut in two.
+
+    Examples
+    --------
+    >>> shortened("kept"), shortened("a" * 50 + "z" * 50, 20)
+    ('kept', 'aaaaaaaaaaaa…zzzzzzz')
+    """
+    text = str(name)
+    if len(text) <= most:
+        return text
+    end = (most - 1) * 2 // 5
+    head, tail = text[: most - 1 - end], text[-end:] if end else ""
+    return f"{head.rstrip(_JOINER)}\N{HORIZONTAL ELLIPSIS}{_PART.sub('', tail)}"
 
 
 def isolated(name: Any) -> str:
@@ -157,7 +193,10 @@ def title(facts: dict[str, Any]) -> str:
         return f"{_attribute(most)} explains {percent(most['explained'])} of who is labelled {quoted(most['class_name'])}"
     if found["difference"] < _NONE:
         return "Labels do not differ between groups"
-    most = "up to " if found["difference"] >= facts["audit"]["largest"]["value"] - _NONE else ""  # small groups may be farther apart
+    if facts["made"] is not None and not facts["change"]["unchanged"]:
+        return _title_after(facts)
+    largest = facts["audit"]["largest"]
+    most = "up to " if largest is None or found["difference"] >= largest["value"] - _NONE else ""  # small groups may be farther apart
     start = f"Labels differ between groups by {most}{number(100 * found['difference'])} percentage points"
     if found["verdict"] == "not tested":
         return start
@@ -165,6 +204,16 @@ def title(facts: dict[str, Any]) -> str:
         return f"{start}, no more than chance would show"
     far = "far more" if found["difference"] >= 2 * found["chance"]["quantile"] else "more"
     return f"{start}, {far} than chance explains"
+
+
+def _title_after(facts: dict[str, Any]) -> str:
+    before, after = (number(100 * facts[part][name]) for part, name in (("certificate", "parity_before"), ("made", "parity")))
+    return f"Labels differed between groups by up to {before} percentage points; the fair ones differ by {after}"
+
+
+def made(facts: dict[str, Any], before: str, after: str) -> str:
+    """Choose between what is said of labels that could be made, and of those that were."""
+    return before if facts["made"] is None else after
 
 
 def _attribute(each: dict[str, Any]) -> str:
@@ -198,12 +247,12 @@ def small_groups(facts: dict[str, Any]) -> str:
     family, group, rows = small[0]
     where = f" of {isolated(family)}" if family else ""
     many = plural(len(small), "group has", "groups have")
-    return f"{many} fewer than {FEWEST} rows, the smallest, {quoted(group)}{where}, {rows_of(rows)}. {_MIN_GROUP_SIZE}"
+    return f"{many} fewer than {FEWEST} rows, the smallest, {quoted(group)}{where}, {rows_of(rows)}. {MIN_GROUP_SIZE}"
 
 
 def quoted(name: Any) -> str:
     """Put a class or group in quotation marks; names may be numbers, empty or whole sentences."""
-    return f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(name)}\N{RIGHT DOUBLE QUOTATION MARK}"
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(shortened(name))}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
 def summary(facts: dict[str, Any]) -> list[str]:
@@ -217,9 +266,12 @@ def _found(facts: dict[str, Any]) -> list[str]:
         return [_of_continuous(each) for each in facts["audit"]["continuous"]]
     if found["difference"] < _NONE:
         return [f"Every group of {family_name(found['family'])} has the same share of each class of {isolated(facts['label'])}."]
+    if found["groups"] is None:
+        return ["Between which groups, and in which class, is not shown: too few rows are in these cells."]
     (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
     shares = (
-        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} have the label {quoted(found['class'])}; of {quoted(low)} "
+        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {made(facts, 'have', 'had')} the label {quoted(found['class'])}; "
+        f"of {quoted(low)} "
         f"({rows_of(few)}), {percent(less)}."
     )
     sentences = [f"{shares} {_against_others(facts)}".rstrip()]
@@ -254,8 +306,10 @@ def _of_continuous(each: dict[str, Any]) -> str:
 
 def _after(facts: dict[str, Any]) -> list[str]:
     change = facts["change"]
+    if change is None:
+        return ["Nothing was changed. r2b.debias would make the closest labels in parity, and prove that none are closer."]
     if change["unchanged"]:
-        return [f"Nothing has to change: {change['advice'][0].lower()}{change['advice'][1:]}"]
+        return [f"Nothing {made(facts, 'has', 'had')} to change: {change['advice'][0].lower()}{change['advice'][1:]}"]
     found = facts["headline"]
     if found is None:
         to = f"a {BOUNDS['moments']} of {number(change['parity'], 3)}"
@@ -268,7 +322,8 @@ def _after(facts: dict[str, Any]) -> list[str]:
     left = leaving(facts)
     soft, end = ("", "") if left is None else (" as probabilities", f" {left}")
     return [
-        f"Changing an expected {percent(change['expected_changes'])} of the labels brings this down to {to}{soft}{others}. {proof}{end}"
+        f"Changing an expected {percent(change['expected_changes'])} of the labels {made(facts, 'would bring', 'brought')} this down to "
+        f"{to}{soft}{others}. {proof}{end}"
     ]
 
 
@@ -287,13 +342,15 @@ def leaving(facts: dict[str, Any]) -> str | None:
 
 def what_next(facts: dict[str, Any]) -> str:
     """Say what somebody who reads the report can do now."""
-    found, unchanged = facts["headline"], facts["change"]["unchanged"]
+    found, unchanged = facts["headline"], facts["change"] is not None and facts["change"]["unchanged"]
     if found is not None and found["difference"] < _NONE:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
     if found is not None and found["verdict"] == "within chance":
         return "These labels alone give no reason to change them. Look again when there are more rows."
     if unchanged:
         return "The labels are within what was accepted. Where less should be, ask for a smaller epsilon."
+    if facts["made"] is not None:
+        return _USE[facts["made"]["form"]] + " Audit what a model trained on them predicts: labels are not predictions."
     return (
         "First ask whether the difference has a reason that should count. If it has, compare within it (control features). If not, "
         "r2b debias gives the labels described here; a larger epsilon changes fewer of them."
@@ -304,7 +361,7 @@ def certificate(facts: dict[str, Any]) -> list[str]:
     """Say what the certificate proves, in words."""
     proof, change, left = facts["certificate"], facts["change"], leaving(facts)
     size, more = abs(proof["relative_gap"]), len(proof["families"]) - SHOWN_FAMILIES
-    sentences = [*([] if left is None else [left]), *(_kept(family) for family in proof["families"][:SHOWN_FAMILIES])]
+    sentences = [*([] if left is None else [left]), *(_kept(facts, family) for family in proof["families"][:SHOWN_FAMILIES])]
     if more > 0:
         sentences.append(f"And {more:,} more families{', all within their bound' if proof['excess'] <= 1e-9 else ''}.")
     if not change["proven"]:
@@ -313,7 +370,7 @@ def certificate(facts: dict[str, Any]) -> list[str]:
     return [*sentences, f"No labels within the bounds are closer: the proof leaves {gap}."]
 
 
-def _kept(family: dict[str, Any]) -> str:
+def _kept(facts: dict[str, Any], family: dict[str, Any]) -> str:
     # A ratio and a moment are not differences of shares, so they are not in points.
     plain = family["bound"] in ("ratio", "moments")
 
@@ -322,66 +379,10 @@ def _kept(family: dict[str, Any]) -> str:
 
     before, after = (in_its_unit(max(family[name])) for name in ("measure_before", "measure"))
     what = BOUNDS[family["bound"]] + (WITH_OFFSETS if "offsets" in family else "")
-    change = f"In {family_name(family['name'])}, the {what} goes from {before} to {after}{'' if plain else ' points'}"
+    went, unit = made(facts, "would go", "went"), "" if plain else " points"
+    change = f"In {family_name(family['name'])}, the {what} {went} from {before} to {after}{unit}"
     finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
     if not finite:
         return f"{change}; nothing is asked of it."
     asked = " to ".join(dict.fromkeys(map(in_its_unit, (finite[0], finite[-1]))))
     return f"{change}; epsilon asks for at most {asked}{', and some classes are free' if 'inf' in family['epsilon'] else ''}."
-
-
-def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """Say what the measure does not: what is particular to this report, then what is the same for all; each as a title and a text."""
-    limits = {**_particular(facts), **_GENERAL, **({} if facts["change"]["unchanged"] else _OF_CHANGE)}
-    return [{"title": title, "text": text} for title, text in limits.items()]
-
-
-def _particular(facts: dict[str, Any]) -> dict[str, str]:
-    found, change, limits = facts["audit"], facts["change"], {}
-    if not change["proven"]:
-        limits["The optimum was not reached"] = f"Status: {change['status']}. {change['advice']}"
-    sizes = [(rows, group, each["name"]) for each in found["families"] for rows, group in zip(each["rows"], each["groups"], strict=True)]
-    if sizes and min(sizes)[0] < 100:
-        rows, group, family = min(sizes)
-        smallest = f"The smallest, {isolated(group)}{f' of {isolated(family)}' if family else ''}, has {rows_of(round(rows))}."
-        limits["Some groups are small"] = f"{smallest} The means of such a group move far by chance alone. {_MIN_GROUP_SIZE}"
-    if facts["doubts"]:
-        limits["The data may not be what was meant"] = " ".join(doubt["problem"] for doubt in facts["doubts"])
-    if found["clusters"] is not None and (found["n_permutations"] or found["n_boot"]):
-        text = f"{found['clusters']:,} clusters are taken as independent of each other, and the rows of one as a single observation."
-        limits["Rows come in clusters"] = text
-    elif found["n_permutations"] or found["n_boot"]:
-        text = "Several rows of one person or annotator say less than rows of as many. Where there are such, audit with clusters."
-        limits["Rows are taken as independent"] = text
-    if found["left_out"] > 0:
-        limits["Some rows are in no group"] = f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with nothing."
-    if found["absent"]:
-        text = f"{len(found['absent']):,} groups do not occur in some value of the control features; they are compared where they occur."
-        limits["Some groups are absent"] = text
-    if facts["data"]["weights"] is not None:
-        text = "Shares are shares of weight, not of rows; a row of weight 2 still counts as one observation when chance is judged."
-        limits["Rows are weighted"] = text
-    return limits
-
-
-_GENERAL = {
-    "A difference is not its cause": (
-        "Parity compares how often each label is given. It does not say why groups differ, nor whether a single label is right."
-    ),
-    "Equal shares may not be what is fair": (
-        "Where a difference has a reason that should count, compare within its values (control features) instead of over all rows."
-    ),
-    "Only what was given was looked at": "Other attributes, and finer groups than those listed, may differ more.",
-    "A largest difference is never zero": (
-        "It is the largest over all classes and pairs of groups, so even fair labels show some. That is why chance is shown beside it."
-    ),
-    "Intervals suppose a sample": (
-        "They speak of the population from which these rows, or clusters, were drawn independently, not of errors in labels or groups."
-    ),
-}
-_OF_CHANGE = {
-    "Labels are not predictions": "A model trained on fair labels is usually much fairer, but its predictions must be audited too.",
-    "Fair labels are probabilities": (
-        "Taking the most likely class of each row would undo the work. Use soft labels, weighted rows, samples or rounded labels instead."
-    ),
-}

@@ -47,7 +47,7 @@ if (data) {
 }
 let opened = [];
 addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details:not([open]):not([data-long])")];
+  opened = [...document.querySelectorAll("details:not([open])")];
   opened.forEach(each => { each.open = true; });
 });
 addEventListener("afterprint", () => opened.forEach(each => { each.open = false; }));

@@ -1,0 +1,200 @@
+"""Reports that results write of themselves: ``fair.report(...)`` and ``audit.report(...)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import Any
+
+from r2b._audit import Audit
+from r2b._audit.measure import audit_families
+from r2b._audit.resampling import Draws
+from r2b._data import Dataset
+from r2b._files import AtomicWriter
+from r2b._labels import FairLabels
+from r2b._labels.realised import Realised
+from r2b._labels.rule import MemoryRows
+from r2b.engines.table_rows import TableRows
+from r2b.engines.tables import rows_for_audit
+from r2b.errors import ParameterError
+from r2b.report import words
+from r2b.report.facts import facts_of, facts_of_audit, to_json
+from r2b.report.html import to_html
+from r2b.report.markdown import to_markdown
+from r2b.report.suppress import suppressed
+from r2b.report.trace import files_of, fingerprint, mark_of, mark_of_blocks, stamp
+
+_WRITERS = {".html": to_html, ".htm": to_html, ".md": to_markdown, ".json": to_json}
+_OPTIONS = {"label_name": None, "date": None, "suppress_below": 0, "verify": None, "n_permutations": 200, "n_boot": 500, "level": 0.95}
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A report: its facts, and what renders them. In a notebook it shows itself.
+
+    Attributes
+    ----------
+    facts : dict
+        Everything it says, as plain values.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> report = r2b.audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0).report(date="2026-11-16")
+    >>> report.to_markdown().splitlines()[0]
+    '# Labels do not differ between groups'
+    """
+
+    facts: dict[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        facts, made = self.facts, self.facts["made"]
+        who = f"{facts['label']} by {words.attributes(facts)}, {words.rows_of(facts['data']['rows'])}"
+        if made is None:
+            return f"<Report: {who}; audited, nothing changed>"
+        return f"<Report: {who}; {made['form']}, parity {facts['certificate']['parity_before']:.4f} -> {made['parity']:.4f}>"
+
+    def _repr_html_(self) -> str:
+        from r2b.report.html import framed
+
+        return framed(self.to_html(), f"Parity report: {self.facts['label']}")
+
+    def to_html(self) -> str:
+        """Give the report as one self-contained page."""
+        return to_html(self.facts)
+
+    def to_markdown(self) -> str:
+        """Give the report as Markdown."""
+        return to_markdown(self.facts)
+
+    def to_json(self) -> str:
+        """Give all facts as strict JSON."""
+        return to_json(self.facts)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the report as its name says: ``.html``, ``.md`` or ``.json``. The file appears whole or not at all.
+
+        Raises
+        ------
+        ParameterError
+            The name ends in something else.
+        """
+        name = fspath(path)
+        render = _WRITERS.get(PurePath(name).suffix.lower())
+        if render is None:
+            problem = f"A report cannot be written to {name}: its ending says nothing of the form."
+            raise ParameterError(problem, remedy="End the name in .html, .md or .json.", path=name)
+        with AtomicWriter(force=True) as writer:
+            writer.write(name, render(self.facts).encode("utf-8"))
+            writer.commit()
+
+
+def report_of_audit(found: Any, label_name: str | None, date: Any, suppress_below: int, verify: str | None) -> Report:
+    """Make the report of an audit; arguments as for :meth:`r2b.Audit.report`."""
+    assert isinstance(found, Audit) and found.data is not None
+    trace = {"date": stamp(date), "input": mark_of(found.data), "output": None, "verify": verify or _audit_lines(found)}
+    facts = facts_of_audit(found, label_name=label_name, trace=trace)
+    return Report(suppressed(facts, suppress_below, found))
+
+
+def report_of_labels(
+    fair: Any, how: tuple[Any, Any, Any], labels: Any, output: Any, audit: Audit | None, frontier: Any, **options: Any
+) -> Report:
+    """Make the report of fair labels; arguments as for :meth:`r2b.FairLabels.report`."""
+    assert isinstance(fair, FairLabels)
+    form, random_state, key = how
+    if form not in ("soft", "round", "sample", "expand"):
+        raise ParameterError(f"form is {form!r}.", remedy="Pass 'soft', 'round', 'sample' or 'expand'.", form=form)
+    asked = _asked(options)
+    held = _held(fair)
+    data = held.dataset
+    assert data is not None
+    if audit is None:
+        audit = audit_families(data, fair.families, Draws(asked["n_permutations"], asked["n_boot"], asked["level"], 0))
+    left, mark = _left(fair, form, random_state, key, labels)
+    trace = {
+        "date": stamp(asked["date"]),
+        "input": {**mark_of(data), "files": _files(fair)},
+        "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
+        "verify": asked["verify"] or _lines(form, random_state, mark),
+    }
+    settings = _settings(fair, form, random_state)
+    facts = facts_of(
+        audit,
+        held,
+        frontier,
+        label_name=asked["label_name"] or _label_name(fair),
+        settings=settings,
+        leaving=None if left is None else (form, left),
+        form=form,
+        trace=trace,
+    )
+    return Report(suppressed(facts, asked["suppress_below"], audit))
+
+
+def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = next((name for name in options if name not in _OPTIONS), None)
+    if unknown is not None:
+        raise ParameterError(f"A report has no option {unknown!r}.", remedy=f"Options are {', '.join(_OPTIONS)}.", option=unknown)
+    return {**_OPTIONS, **options}
+
+
+def _held(fair: FairLabels) -> FairLabels:
+    """Give the labels with their rows in memory or, of a table of classes, counted."""
+    rows = fair.rows
+    if isinstance(rows, TableRows):
+        fair.largest_changes(0)
+        missing = "group" if any(code is not None for code in fair.schema.missing_codes) else "error"
+        data: Dataset = rows.held or rows_for_audit(rows.source, rows.roles, missing, normalize=rows.normalize)
+        return replace(fair, rows=MemoryRows(data))
+    return fair if fair.dataset is not None else fair.in_memory()
+
+
+def _left(fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any) -> tuple[Realised | None, str | None]:
+    """Measure the labels that left, and give their checksum where they are at hand."""
+    if labels is not None:
+        return fair.realised(labels), fingerprint(labels)
+    if form in ("soft", "expand"):
+        at_hand = not isinstance(fair.rows, TableRows)
+        return None, mark_of_blocks(fair.iter_soft()) if at_hand else None
+    if isinstance(fair.rows, TableRows):
+        return fair.realised_as(form, random_state, key=key), None  # type: ignore[arg-type]
+    made = fair.round(random_state, key=key) if form == "round" else fair.sample(random_state, key=key)
+    return fair.realised(made), fingerprint(made)
+
+
+def _files(fair: FairLabels) -> list[dict[str, Any]]:
+    """Give the checksums of the files that a table was read from, where it was."""
+    listing = getattr(getattr(fair.rows, "source", None), "listing", None)
+    return [] if listing is None else files_of([part.path for part in listing.parts])
+
+
+def _label_name(fair: FairLabels) -> str | None:
+    return fair.rows.roles.stem if isinstance(fair.rows, TableRows) else None
+
+
+def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
+    drawn = {"random_state": "a new one each time" if random_state is None else random_state} if form in ("round", "sample") else {}
+    bounds = sorted({family.bound for family in fair.certificate.families})
+    return {"epsilon": words.epsilon(fair.certificate.epsilon.tolist()), "bound": ", ".join(bounds), "lam": fair.lam, "form": form, **drawn}
+
+
+def _audit_lines(found: Audit) -> str:
+    draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}, random_state={found.random_state}"
+    return "\n".join(
+        [
+            "from r2b.report import fingerprint",
+            "fingerprint(y, sensitive_features=...)  # the checksum of the input",
+            f"r2b.audit(y, sensitive_features=..., {draws})  # the same figures",
+        ]
+    )
+
+
+def _lines(form: str, random_state: Any, mark: str | None) -> str:
+    again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(form, f"fair.{form}(random_state={random_state!r})")
+    lines = ["from r2b.report import fingerprint", "fingerprint(y, sensitive_features=...)  # the checksum of the input"]
+    lines += [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
+    lines += ["r2b.audit(labels, sensitive_features=...).largest.value  # their parity, measured by code that solves nothing"]
+    return "\n".join(lines)

@@ -1,0 +1,158 @@
+"""Where a report comes from: when, with which software, of which input, for which output, and how to check it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from r2b._data import Dataset
+from r2b._data.arrays import Array
+from r2b._data.dataset import Labels, read, read_labels
+from r2b._data.values import to_plain
+from r2b._data.vocabulary import Vocabulary
+from r2b.errors import ParameterError
+
+_ROWS = "the columns as they were read, in the order of their rows"
+_COUNTS = "the counts of equal rows: every combination of values and how many rows have it"
+
+
+def stamp(date: Any = None) -> str | None:
+    """Give the date of a report: now in UTC, what SOURCE_DATE_EPOCH says, or the one that was given; None for False.
+
+    Raises
+    ------
+    ParameterError
+        It is no date, or SOURCE_DATE_EPOCH is no number of seconds.
+
+    Examples
+    --------
+    >>> stamp("2026-11-16"), stamp(datetime(2026, 11, 16, 12, tzinfo=UTC)), stamp(False)
+    ('2026-11-16', '2026-11-16 12:00:00 UTC', None)
+    """
+    if date is False:
+        return None
+    if isinstance(date, str):
+        return date
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if date is None and epoch is not None:
+        if not epoch.isdigit():
+            problem = f"SOURCE_DATE_EPOCH is {epoch!r}, which is no number of seconds."
+            raise ParameterError(problem, remedy="Set it to whole seconds since 1970, or unset it.", epoch=epoch)
+        date = datetime.fromtimestamp(int(epoch), UTC)
+    date = datetime.now(UTC) if date is None else date
+    if not isinstance(date, datetime):
+        raise ParameterError(f"date is {date!r}.", remedy="Pass a datetime, a text, or False for no date.", date=date)
+    moment = date if date.tzinfo is None else date.astimezone(UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}{'' if date.tzinfo is None else ' UTC'}"
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of what computed the report."""
+    from r2b import __version__
+
+    return {"r2b": __version__, "NumPy": np.__version__, "Python": platform.python_version()}
+
+
+def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
+    """Give name, size and checksum of every file, those of a folder by their paths below it, in order.
+
+    Raises
+    ------
+    ParameterError
+        A file is not there.
+    """
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    found = []
+    for each in map(Path, given):
+        inside = sorted(one for one in each.rglob("*") if one.is_file()) if each.is_dir() else [each]
+        found += [(one, one.relative_to(each.parent).as_posix()) for one in inside]
+    listed = []
+    for file, name in found:
+        try:
+            with open(file, "rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            problem = f"{os.fspath(file)} cannot be read: {error.strerror}."
+            raise ParameterError(problem, remedy="Name a file that is there.", path=os.fspath(file)) from error
+        listed.append({"name": name, "bytes": file.stat().st_size, "sha256": digest})
+    return listed
+
+
+def fingerprint(y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> str:
+    """Give the checksum that reports state of their input (all columns) and of the labels that left (``y`` alone).
+
+    It depends on values and the order of rows, not on the library that holds them, nor on names of columns. It is the sha256 of all
+    columns, one after the other. Of each it takes the values that occur, as sorted JSON with their type, then for each row the place of
+    its value as an 8-byte integer; of probabilities and weights the 8-byte floats, little end first.
+
+    Parameters
+    ----------
+    y, sensitive_features, control_features, sample_weight
+        As for :func:`r2b.debias`. Missing values of attributes count as a value.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> fingerprint(["b", "a"]) == fingerprint(np.array(["b", "a"], dtype=object)), fingerprint(["b", "a"])[:8]
+    (True, '2b562b56')
+    """
+    if sensitive_features is None:
+        return _digest([_of_labels(read_labels(y, normalize=False, fewest_classes=1))])
+    columns = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    return mark_of(read(y, **columns, missing="group", weightless="allow", fewest_classes=1))["sha256"]
+
+
+def mark_of(data: Dataset) -> dict[str, str]:
+    """Give the checksum of a table that was read, and what it is of."""
+    parts = [_of_labels(data.labels)]
+    for column, vocabulary in enumerate(data.groups.vocabularies):
+        codes = data.groups.table[:, column][data.groups.codes]
+        parts.append(_of_codes(codes, vocabulary) if isinstance(vocabulary, Vocabulary) else _of_numbers(vocabulary.matrix[codes]))
+    parts += [] if data.weight is None else [_of_numbers(data.weight)]
+    if data.repeats is None:
+        return {"sha256": _digest(parts), "of": _ROWS}
+    return {"sha256": _digest([*parts, _of_numbers(data.repeats)]), "of": _COUNTS}
+
+
+def mark_of_blocks(blocks: Iterable[Array]) -> str:
+    """Give the checksum of probabilities that come a block of rows at a time: that of the whole matrix."""
+    seen = hashlib.sha256()
+    for block in blocks:
+        seen.update(_of_numbers(block))
+    return seen.hexdigest()
+
+
+def _of_labels(labels: Labels) -> bytes:
+    return _of_numbers(labels.array) if labels.codes is None else _of_codes(labels.codes, labels.vocabulary)
+
+
+def _of_codes(codes: Array, vocabulary: Vocabulary) -> bytes:
+    """Spell a column out: the values that occur, sorted as they are written, and the place of each row's among them."""
+    used, places = np.unique(codes, return_inverse=True)
+    known = used[used < len(vocabulary.values)]
+    plain = to_plain(vocabulary.values[known])
+    written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]] + ["null"] * (len(used) - len(known))
+    order = sorted(range(len(written)), key=written.__getitem__)
+    head = f"{plain['type']}[{','.join(written[place] for place in order)}]"
+    return head.encode("utf-8", "surrogatepass") + _of_numbers(np.argsort(order)[places])
+
+
+def _of_numbers(values: Array) -> bytes:
+    whole = values.dtype.kind in "biu"
+    return np.ascontiguousarray(values, "<i8" if whole else "<f8").tobytes()
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()
