@@ -25,7 +25,7 @@ from r2b._labels.realised import Realised
 from r2b._verify.record import Record, beside, fingerprints
 from r2b.cli import completing, options
 from r2b.cli.options import asked_of, columns_of, command_line, named, on_lines, open_table
-from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text
+from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text, spelled
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.listing import Listing
 from r2b.engines.files.writing import kept_files, shape_of, write_into
@@ -150,8 +150,8 @@ def _trace(record: Record | None, output: str, proof: str | None) -> dict[str, A
     if record is None or proof is None:
         return {}
     certificate = "" if proof == beside(output) else f" --certificate {shlex.quote(proof)}"
-    mark = {"sha256": record.fingerprints["labels"], "of": f"the new columns of {os.path.basename(output.rstrip('/'))}"}
-    return {"output": mark, "verify": f"r2b verify {shlex.quote(output)}{certificate}"}
+    mark = {"sha256": record.fingerprints["labels"], "of": f"the new columns of {spelled(os.path.basename(output.rstrip('/')))}"}
+    return {"output": mark, "verify": spelled(f"r2b verify {shlex.quote(output)}{certificate}")}
 
 
 def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:
