@@ -15,6 +15,8 @@ STAMP := $(VENV)/.r2b-installed
 RUN := "$(VENV)/bin/python"
 
 .DEFAULT_GOAL := help
+# The tests start hundreds of Python processes: without bytecode beside the sources each of them would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 # What `make check` leaves out; conftest.py says which tests these are.
 PARTS := spark or dask or scale or browser or app or experiments or boosters or torch or slow
 SPREAD := -n 2

@@ -308,7 +308,7 @@ def drawn(effort: Effort) -> Iterator[Result]:
         best = {"ours": time.perf_counter() - start}
         # What takes seconds is timed once: more would cost the run its time, and kernels that load are a small part of it.
         again: dict[str, Callable[[], object]] = {"pass": y.sum} if best["ours"] > _ONCE else {"ours": debias, "pass": y.sum}
-        best |= minima(again, repeats=20, seconds=_ONCE, fewest=1)
+        best |= minima(again, repeats=2 if effort.quick else 20, seconds=_ONCE, fewest=1)
         ratios.append(best["ours"] / best["pass"])
         not_ok += not fair.status.ok
         note = f"{fair.status.value} in {len(fair.history)} steps, gap {fair.certificate.relative_gap:.0e}"

@@ -218,9 +218,16 @@ def check_columns(table: pa.Table, name: str, form: str) -> None:
     check_old_columns(table, case, once=form != "expand")
 
 
+@cache
+def _rows(name: str) -> dict[Any, dict[str, Any]]:
+    """Give the rows of a case by their key."""
+    table = cases()[name].table
+    return dict(zip(table["id"].to_pylist(), table.to_pylist(), strict=True))
+
+
 def check_old_columns(table: pa.Table, case: Case, *, once: bool) -> None:
     """Every row is there with its old values: once, or as often as it is repeated."""
-    known = dict(zip(case.table["id"].to_pylist(), case.table.to_pylist(), strict=True))
+    known = _rows(case.name)
     found = table.select(case.table.column_names).to_pylist()
     assert {row["id"] for row in found} == set(known)
     assert not once or len(found) == len(known)

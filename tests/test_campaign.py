@@ -116,7 +116,7 @@ def test_a_campaign_counts_every_problem_once(tmp_path: Path) -> None:
     status, report = campaign(tmp_path, "--seed", "1", "--first", "6", "--count", "6", "--processes", "2")
     assert (status, report["seed"], report["first"]) == (0, 1, 6)
     assert (report["problems"], report["clean"], report["wrong"]) == (6, 6, 0) and report["not_clean"] == []
-    assert 0 < report["median_seconds"] <= report["longest_seconds"] < 20
+    assert 0 < report["median_seconds"] <= report["longest_seconds"]
 
 
 def test_a_problem_that_does_not_end_is_killed_and_counted(tmp_path: Path) -> None:

@@ -19,12 +19,21 @@ NAMES = list(cases())
 CLASSES = [name for name in NAMES if not cases()[name].soft]
 SOFT = [name for name in NAMES if cases()[name].soft]
 SAMPLE_ENTRIES = [(name, None) for name in NAMES] + [(name, few) for name in SOFT for few in (0, 800)]
+# In a single piece, where nothing is put together: one of each kind of label.
+SINGLE = [("text", None), ("weights", None), *((f"probabilities in {kind}", few) for kind in ("lists", "columns") for few in (None, 0))]
 
 
 def everywhere(function: Callable[..., None]) -> Callable[..., None]:
     """Run a test for every table; those of probabilities also with few numbers at hand."""
     names = [f"{name}, {few} at hand" if few is not None else name for name, few in SAMPLE_ENTRIES]
     return pytest.mark.parametrize(("name", "sample_entries"), SAMPLE_ENTRIES, ids=names)(function)
+
+
+def in_pieces(argument: str, several: int, single: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test for every table in several pieces, and for some in a single one."""
+    given = [(*one, several) for one in SAMPLE_ENTRIES] + [(*one, single) for one in SINGLE]
+    names = [f"{pieces}-{name}" + (f", {few} at hand" if few is not None else "") for name, few, pieces in given]
+    return pytest.mark.parametrize(("name", "sample_entries", argument), given, ids=names)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,8 +47,7 @@ def test_both_kernels_in_memory_agree(name: str, kernel: Any) -> None:
     assert np.abs(fair.soft_labels - expected(name).fair.soft_labels).max() < CLOSE
 
 
-@everywhere
-@pytest.mark.parametrize("batch_rows", [97, 1 << 20])
+@in_pieces("batch_rows", several=97, single=1 << 20)
 def test_a_table_cut_into_batches(name: str, sample_entries: int | None, batch_rows: int) -> None:
     check_everything(lambda table: HeldSource(table, batch_rows), lambda table: table, name, sample_entries=sample_entries)
 
@@ -72,8 +80,7 @@ def test_a_duckdb_relation(name: str, sample_entries: int | None) -> None:
 
 
 @pytest.mark.dask
-@everywhere
-@pytest.mark.parametrize("partitions", [1, 3])
+@in_pieces("partitions", several=3, single=1)
 def test_a_dask_frame(name: str, sample_entries: int | None, partitions: int) -> None:
     pytest.importorskip("dask.dataframe")
     check_everything(lambda table: dask_frame(table, partitions), from_pandas, name, sample_entries=sample_entries)
@@ -90,8 +97,7 @@ def from_pandas(frame: Any) -> Any:
     return pa.Table.from_pandas(frame.compute(), preserve_index=False)
 
 
-# Every table in several partitions; in a single one, where nothing is put together, one of each kind of label.
-SPARK = [(name, 3) for name in NAMES] + [(name, 1) for name in ("text", "weights", "probabilities in lists", "probabilities in columns")]
+SPARK = [(name, 3) for name in NAMES] + [(name, 1) for name in dict(SINGLE)]
 
 
 @pytest.mark.parametrize(("name", "partitions"), SPARK, ids=[f"{name}, {partitions}" for name, partitions in SPARK])

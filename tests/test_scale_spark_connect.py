@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from spark_sessions import JAVA, skip_without_spark
+from spark_sessions import JAVA, SETTINGS, skip_without_spark
 
 SCRIPT = """
 import json, sys, warnings
@@ -18,7 +18,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    builder = SparkSession.builder.remote("local[2]")
+    for setting, value in json.loads(sys.argv[2]).items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
 warnings.simplefilter("error")
 
 import numpy as np
@@ -76,9 +79,8 @@ def test_a_frame_of_spark_connect_gives_what_memory_gives(tmp_path: Path) -> Non
         "JDK_JAVA_OPTIONS": JAVA,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "stage")], capture_output=True, text=True, env=environment, check=False
-    )
+    words = [sys.executable, str(script), str(tmp_path / "stage"), json.dumps(SETTINGS)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["module"].startswith("pyspark.sql.connect")

@@ -154,8 +154,9 @@ def clopper_pearson(mean: Floats, size: Floats, tail: float) -> tuple[Floats, Fl
     (array([0.187...]), array([0.812...]))
     """
     hits, misses = size * mean, size * (1 - mean)
-    low = np.where(hits > 0, beta_quantile(tail, np.maximum(hits, _TINY), misses + 1), 0.0)
-    high = np.where(misses > 0, 1 - beta_quantile(tail, np.maximum(misses, _TINY), hits + 1), 1.0)
+    # Without a hit, or a miss, the bound is known; a law of no hits at all would only keep the halving from its end.
+    low = np.where(hits > 0, beta_quantile(tail, np.where(hits > 0, hits, 1.0), misses + 1), 0.0)
+    high = np.where(misses > 0, 1 - beta_quantile(tail, np.where(misses > 0, misses, 1.0), hits + 1), 1.0)
     return np.minimum(low, mean), np.maximum(high, mean)
 
 
@@ -178,7 +179,7 @@ def beta_quantile(p: float, a: Floats, b: Floats) -> Floats:
         # Newton's step on the logarithm, which is nearly straight far out; halving where it would leave what is known.
         with np.errstate(all="ignore"):
             step = middle - np.log(value / p) * value / slope
-        ahead = np.where((step > low) & (step < high), step, (low + high) / 2)
+        ahead = np.where((step >= low) & (step <= high), step, (low + high) / 2)
         settled = np.abs(ahead - middle) <= 1e-10 * ahead
         middle = ahead
         if settled.all():
