@@ -1,11 +1,14 @@
 """Folder writes killed at random moments, and what a reader with a pattern sees after each: run as a script, so many times per format.
 
+The next write goes on with what was finished, and must give the bytes of one that was never stopped.
+
 python tests/killed_writes.py 200
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,14 +30,18 @@ import os, signal, sys, time, warnings
 warnings.simplefilter("ignore")
 import r2b
 source, target = sys.argv[1:]
-fair = r2b.scan(source, threads=1).debias("job", sensitive_features="sex", epsilon=0.01)
+taken = 0
+def watch(step):
+    global taken
+    taken = step.taken_over
+fair = r2b.scan(source, threads=1, progress=watch).debias("job", sensitive_features="sex", epsilon=0.01)
 print("ready", flush=True)
 for line in sys.stdin:
     form, after = line.split()
     child = os.fork()
     if child == 0:
-        fair.write(target, form, force=True)
-        os._exit(0)
+        fair.write(target, form, force=True, resume=True)
+        os._exit(taken)
     if after != "None":
         time.sleep(float(after))
         os.kill(child, signal.SIGKILL)
@@ -81,19 +88,24 @@ def count(folder: Path, kind: str) -> int:
         raise
 
 
-def killed(kind: str, times: int, seed: int = 0) -> tuple[int, int]:
-    """Kill so many writes; give how many of them were hit, and how many had their folder in place.
+def content(folder: Path) -> dict[str, bytes]:
+    """Give the bytes of all files below a folder."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def killed(kind: str, times: int, seed: int = 0) -> tuple[int, int, int, int]:
+    """Kill so many writes; give how many were hit, had their folder in place, and were gone on with, and the files taken over by these.
 
     Raises
     ------
     AssertionError
-        A reader saw another count than none or all rows, or what was left behind was still there after the next write.
+        A reader saw another count than none or all rows, a write that went on gave other bytes, or something was left behind.
     """
     base = Path(tempfile.mkdtemp())
     make(base / "people", kind)
     out = base / "out"
     out.mkdir()
-    total, draw, hit, there = N_FILES * N_ROWS, random.Random(seed), 0, 0
+    total, draw, hit, there, resumed, files = N_FILES * N_ROWS, random.Random(seed), 0, 0, 0, 0
     words = [sys.executable, "-c", FORKS, str(base / "people"), str(out / "fair")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
         assert forks.stdin is not None
@@ -101,37 +113,47 @@ def killed(kind: str, times: int, seed: int = 0) -> tuple[int, int]:
         answer = forks.stdout
         assert answer.readline() == "ready\n"
 
-        def write(form: str, after: float | None) -> bool:
+        def write(form: str, after: float | None) -> int:
             assert forks.stdin is not None
             print(form, after, file=forks.stdin, flush=True)
-            return int(answer.readline()) == -signal.SIGKILL
+            return int(answer.readline())
 
-        begun = time.monotonic()
-        write("soft", None)
-        length = time.monotonic() - begun
+        begun, wanted = time.monotonic(), {}
+        for form in ("round", "soft"):
+            assert write(form, None) == 0
+            wanted[form] = content(out / "fair")
+        length = (time.monotonic() - begun) / 2
         assert count(out, kind) == total
         for number in range(times):
             if number % 2:
-                for path in sorted((out / "fair").rglob("*"), reverse=True):
-                    path.unlink()
-                (out / "fair").rmdir()
+                shutil.rmtree(out / "fair")
             expected = (0, total) if number % 2 else (total,)
-            hit += write("soft" if number % 3 else "round", draw.uniform(0, 1.4) * length)
+            form = "soft" if number % 3 else "round"
+            hit += write(form, draw.uniform(0, 1.4) * length) == -signal.SIGKILL
             seen = count(out, kind)
             assert seen in expected, (kind, number, seen, sorted(out.rglob("*")))
             there += seen == total
-            if seen == 0:
-                write("soft", None)
-                assert count(out, kind) == total
-        write("soft", None)
+            if number % 4 != 2:  # else another request comes next, and must not take over anything
+                taken = write(form, None)
+                assert 0 <= taken <= N_FILES, taken
+                resumed, files = resumed + (taken > 0), files + taken
+                assert content(out / "fair") == wanted[form], (kind, number, taken)
+        assert write("sample", None) == 0
+        assert write("soft", None) == 0
         forks.stdin.close()
+    assert content(out / "fair") == wanted["soft"]
     left = sorted(path.name for folder in (base, out) for path in folder.iterdir())
     assert left == ["fair", "out", "people"], left
     assert count(out, kind) == total
-    return hit, there
+    shutil.rmtree(base)
+    return hit, there, resumed, files
 
 
 if __name__ == "__main__":
     for kind in FORMATS:
-        hit, there = killed(kind, int(sys.argv[1]), seed=len(kind))
-        print(f"{kind}: of {sys.argv[1]} writes {hit} were killed; {there} folders whole after it, the others absent", flush=True)
+        hit, there, resumed, files = killed(kind, int(sys.argv[1]), seed=len(kind))
+        print(
+            f"{kind}: of {sys.argv[1]} writes {hit} were killed; {there} folders whole after it, the others absent; "
+            f"{resumed} gone on with, {files} files taken over",
+            flush=True,
+        )

@@ -15,12 +15,14 @@ from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import MemoryOracle
+from r2b._solve.oracle.reference import folded_cells
 from r2b._solve.solvers import Limits, Outcome, Stage, run, solve
 from r2b._solve.solvers.general import GeneralInterior
 from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import _STARTS, _by_interior
 from r2b._solve.solvers.systems import fold
+from r2b.errors import MemoryLimitError
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
 DESIGNS = ("margins", "crossings", "both", "strata", "twice", "memberships", "moments", "margins and moments")
@@ -352,3 +354,19 @@ def test_bounds_that_contradict_each_other_are_never_called_solved(epsilon):
 def test_bounds_that_barely_meet_are_solved(epsilon):
     outcome, proof = certified(*contradiction(epsilon))
     assert outcome.status.ok and proof.holds
+
+
+def test_curvature_of_many_groups_that_share_cells_is_folded_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    design = np.where(rng.random((60, 12)) < 0.3, rng.random((60, 12)), 0.0)
+    design[5] = 0.0
+    blocks = rng.random((60, 4, 4))
+    wanted = np.einsum("jg,jh,jkl->gkhl", design, design, blocks)
+    for most in (1 << 23, 0):
+        monkeypatch.setattr("r2b._solve.oracle.reference._CELL_ENTRIES", most)
+        np.testing.assert_allclose(folded_cells(design, blocks), wanted, rtol=1e-12, atol=1e-14)
+    monkeypatch.setattr("r2b._data.compute.available", lambda: 1 << 20)
+    many = np.zeros((1, 2000))
+    many[0] = 1.0
+    with pytest.raises(MemoryLimitError, match="2,000 groups that share rows.*min_group_size"):
+        folded_cells(many, np.ones((1, 5, 5)))

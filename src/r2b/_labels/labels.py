@@ -265,6 +265,7 @@ class FairLabels(Summary):
         key: Any = None,
         new_column: str | None = None,
         force: bool = False,
+        resume: bool = False,
     ) -> None:
         """Write a table of files with its fair labels, in the format it came in; a folder as a folder.
 
@@ -276,9 +277,13 @@ class FairLabels(Summary):
             As for :meth:`frame`.
         force : bool
             Replace what is there.
+        resume : bool
+            Of a folder: go on with a write that was stopped, also by ``kill -9``. Files that it finished are kept where they are whole and
+            were made from the same files, by the same prices, form and draws, in the same format, by the same release; ``progress`` of
+            :func:`r2b.scan` tells how many. Where this write is stopped, what it has finished stays, hidden beside ``path``.
         """
         asked = {"form": form, "random_state": seed_of(random_state), "key": key, "new_column": new_column}
-        self._rows.write(self.rule, fspath(path), force=force, **asked)
+        self._rows.write(self.rule, fspath(path), force=force, resume=resume, **asked)
 
     def sql(self, dialect: str, *, table: str | Sequence[str], form: Form = "soft", random_state: RandomState = 0, **asked: Any) -> SQL:
         """Write statements that count a table of a database and give its rows their fair labels there; for class labels only.

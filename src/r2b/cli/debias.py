@@ -17,8 +17,8 @@ import click
 
 from r2b import FairLabels
 from r2b._files import AtomicWriter
-from r2b._files.atomic import is_device
 from r2b._files.formats import Format
+from r2b._files.paths import is_device
 from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
@@ -53,6 +53,7 @@ _NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", 
 @options.file_option("certificate", "Where the certificate goes; beside the output by default.")
 @options.reports
 @options.force
+@options.resume
 @options.solving
 @options.reading
 @options.verbosity
@@ -67,6 +68,7 @@ def debias_command(
     certificate: str | None,
     reports: dict[str, str],
     force: bool,
+    resume: bool,
     reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
@@ -99,7 +101,7 @@ def debias_command(
     proof = certificate if certificate is not None or piped else beside(output)
     paths = {"output": output, "certificate": proof, **reports}
     with ExitStack() as stack:
-        writer = stack.enter_context(AtomicWriter(force=force))
+        writer = stack.enter_context(AtomicWriter(force=force, resume=resume))
         meter = stack.enter_context(RowMeter(tol=given["tol"], quiet=quiet or as_json))
         scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
         writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
@@ -141,7 +143,7 @@ def debias_command(
         if piped:
             _copy(Path(written.root), output)
         writer.commit()
-    _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
+    _print_result(fair, form, relabel.names, found, paths, written.taken_over, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
 
 
@@ -215,6 +217,7 @@ def _print_result(
     new: tuple[str, ...],
     found: Realised | None,
     paths: dict[str, str | None],
+    taken_over: int,
     *,
     as_json: bool,
     quiet: bool,
@@ -223,13 +226,14 @@ def _print_result(
     if as_json:
         status = {"status": fair.status.value, "ok": fair.status.ok, "advice": fair.status.advice}
         made = {"form": form, "columns": list(new), "files": written, "classes": fair.classes, "groups": fair.groups}
+        files = {"files_taken_over": taken_over}
         proof = fair.certificate
         numbers = {name: getattr(proof, name) for name in _NUMBERS}
         # What is said of the labels is said of those in the file; the distributions they come from stand beside it.
         held = {"parity": proof.parity, "excess": proof.excess}
         numbers |= held if found is None else {"parity": found.parity, "excess": found.excess}
         realised = None if found is None else found.to_json()
-        print_json({**status, **made, **numbers, "probabilities": held, "realised": realised, "certificate": proof.to_json()})
+        print_json({**status, **made, **files, **numbers, "probabilities": held, "realised": realised, "certificate": proof.to_json()})
         return
     err = paths["output"] == "-"
     if not fair.status.ok:
@@ -240,4 +244,5 @@ def _print_result(
     print_text(text, err=err)
     click.echo(f"  form              {form}: {', '.join(map(one_line, new[:4]))}{', ...' if len(new) > 4 else ''}", err=err)
     for name, path in written.items():
-        click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)
+        kept = f" ({taken_over:,} files taken over from a write that was stopped)" if name == "output" and taken_over else ""
+        click.echo(f"  {name:18}{one_line(os.fspath(path))}{kept}", err=err)

@@ -300,7 +300,7 @@ class Source(ABC):
     def frame(self, relabel: Relabel) -> Any:
         """Give the table with new columns, of the kind that came in."""
 
-    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
+    def write(self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
         """Write the table with new columns to files."""
         raise InputError(
             f"{self.subject} is not a file, so there is nothing that says how to write it.",

@@ -16,7 +16,7 @@ import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Flags, Floats, Places
-from r2b._data.compute import parts_of
+from r2b._data.compute import parts_of, refuse_beyond_memory
 from r2b._solve.oracle.folding import Folded
 
 
@@ -157,6 +157,8 @@ class Samples(NamedTuple):
 
 
 _CELL_ENTRIES = 1 << 23  # entries of the cells' curvature that are held at once
+_SYSTEMS = 4  # matrices of the size of a system that solving it takes
+_FEWER = "Name fewer families or groups, such as min_group_size=... with small_groups='merge', or take families='crossed'."
 
 
 def evaluated(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> Evaluation:
@@ -217,10 +219,20 @@ def folded_cells(design: Floats, blocks: Floats) -> Floats:
     """Give ``sum_j B_jg B_jh H_j`` as (n_groups, n_classes, n_groups, n_classes), the H_j blocks of the cells."""
     n_groups, n_classes = design.shape[1], blocks.shape[1]
     touched = np.flatnonzero(design.any(axis=1))
-    mine = design[touched]
-    pairs = (mine[:, :, None] * mine[:, None, :]).reshape(len(touched), -1)
-    folded = (pairs.T @ blocks[touched].reshape(len(touched), -1)).reshape(n_groups, n_groups, n_classes, n_classes)
-    return np.ascontiguousarray(folded.transpose(0, 2, 1, 3))
+    mine, flat = design[touched], blocks[touched].reshape(len(touched), -1)
+    if mine.size * n_groups <= _CELL_ENTRIES:
+        pairs = (mine[:, :, None] * mine[:, None, :]).reshape(len(touched), -1)
+        folded = (pairs.T @ flat).reshape(n_groups, n_groups, n_classes, n_classes)
+        return np.ascontiguousarray(folded.transpose(0, 2, 1, 3))
+    needed = 8 * (n_groups * n_classes) ** 2
+    refuse_beyond_memory(_SYSTEMS * needed, f"The prices of {n_groups:,} groups that share rows, of {n_classes:,} classes,", _FEWER)
+    whole = np.zeros((n_groups, n_classes, n_groups, n_classes))
+    for g in range(n_groups):  # few other groups share cells with one, and pairs of all would be cells x groups x groups numbers
+        cells = np.flatnonzero(mine[:, g])
+        others = np.flatnonzero(mine[cells].any(axis=0))
+        pair = mine[np.ix_(cells, others)] * mine[cells, g, None]
+        whole[g][:, others] = (pair.T @ flat[cells]).reshape(-1, n_classes, n_classes).transpose(1, 0, 2)
+    return whole
 
 
 def thresholds(rows: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -13,11 +13,12 @@ from typing import Any, BinaryIO
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
-from r2b._files.atomic import local_path
+from r2b._files.paths import local_path
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ROWS, Batch, evened, numbers_of
 from r2b.engines.files.listing import Listing, key_values, list_files, piece_rows, refuse_other_columns, uneven_columns
+from r2b.engines.files.progress import PassProgress
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined, list_length_of
@@ -26,33 +27,7 @@ from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, InputError, ParameterError
 
 EMPTY = ("",)
-
-
-@dataclass(frozen=True)
-class PassProgress:
-    """How far a pass over files is, reading or writing.
-
-    ``rows`` are done so far, a ``share`` from 0 to 1 of the whole (None where only reading tells how much there is, as in compressed text
-    the first time), in so many ``seconds``.
-
-    Examples
-    --------
-    >>> print(PassProgress(250_000, 0.25, 10.0))
-    250,000 rows, 25 %, 30 s left
-    """
-
-    rows: int
-    share: float | None
-    seconds: float
-
-    @property
-    def seconds_left(self) -> float | None:
-        """About as long it still takes."""
-        return self.seconds * (1.0 / self.share - 1.0) if self.share else None
-
-    def __str__(self) -> str:
-        left = "" if self.share is None else f", {self.share:.0%}".replace("%", " %")
-        return f"{self.rows:,} rows{left}" + ("" if self.seconds_left is None else f", {self.seconds_left:,.0f} s left")
+_NONE: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,27 +274,36 @@ class FileSource(Source):
             told(job)
         self._rows[:] = [total]
 
-    def teller(self) -> Callable[[ReadJob], None]:
-        """Give what is called with every job of a pass that is done, and tells whoever watches."""
-        begun, rows, read, total = monotonic(), 0, 0, self.n_rows
+    def teller(self, done: Mapping[int, int] = _NONE) -> Callable[[ReadJob], None]:
+        """Give what is called with every job of a pass, and tells whoever watches; ``done`` are rows of files that need none."""
+        begun, rows, total = monotonic(), sum(done.values()), self.n_rows
         # Of text that is not packed, the bytes tell how far it is before anybody has counted its rows.
-        size = 0 if self.listing.format.compression else self.n_bytes
+        size, read = 0 if self.listing.format.compression else self.n_bytes, sum(self.files[number].n_bytes for number in done)
+        before = (rows / total if total else read / size if size else 0.0) if done else 0.0
 
         def told(job: ReadJob) -> None:
             nonlocal rows, read
             rows, read = rows + job.n_rows, read + (0 if job.chunk is None else len(job.chunk.raw))
             share = rows / total if total else read / size if read and size else None
             if self.watch is not None:
-                self.watch(PassProgress(rows, None if share is None else min(share, 1.0), monotonic() - begun))
+                self.watch(PassProgress(rows, None if share is None else min(share, 1.0), monotonic() - begun, len(done), before))
 
         return told
 
-    def jobs(self, columns: Sequence[str] | None, *, coded: Collection[str], most_rows: int = PIECE_ROWS) -> Iterator[tuple[int, ReadJob]]:
-        """Give what reads all files, piece by piece, each with the number of its file; None for all columns of the files."""
+    def jobs(
+        self, columns: Sequence[str] | None, *, coded: Collection[str], most_rows: int = PIECE_ROWS, done: Mapping[int, int] = _NONE
+    ) -> Iterator[tuple[int, ReadJob]]:
+        """Give what reads all files, piece by piece, each with the number of its file; None for all columns of the files.
+
+        Files in ``done`` are passed over; it says how many rows each has.
+        """
         self.refuse_twice(columns or ())
         first = 0
         mine = None if columns is None else [name for name in columns if name not in self.keys]
         for number, file in enumerate(self.files):
+            if number in done:
+                first += done[number]
+                continue
             self.refuse_changed(number)
             for job in file.jobs(mine, first, coded=coded, rows=min(piece_rows(file.schema, mine), most_rows)):
                 yield number, job
@@ -389,8 +373,8 @@ class FileSource(Source):
 
         return source.run(None, done, coded=False, most_rows=relabel.rows_at_once)
 
-    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
+    def write(self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
         """Write the files with new columns: one as one, several as a folder."""
         from r2b.engines.files.writing import write_files
 
-        write_files(self, relabel, local_path(path), force=force)
+        write_files(self, relabel, local_path(path), force=force, resume=resume)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from r2b._files.arrow import pyarrow
-from r2b._files.atomic import is_device, local_path, refused_path
 from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
+from r2b._files.paths import is_device, local_path, refused_path
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS
 from r2b.engines.spool import copied
 from r2b.engines.tally import plain_type, same_values
@@ -73,6 +73,8 @@ class Listing:
         Whether a folder, a pattern or a list was given: the table then leaves as a folder.
     whole : bool
         Whether all files of the folder are meant, so that nothing may be written into it.
+    taken_over : int
+        Of files that were written: how many a write that was stopped had finished.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Listing:
     format: Format
     many: bool
     whole: bool = False
+    taken_over: int = 0
 
 
 def list_files(

@@ -12,8 +12,8 @@ from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, pyarrow_c
 from r2b._files.text import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
+from r2b.engines.files.outs import Out, fitted
 from r2b.engines.files.reading import ReadJob, Stored, reading
-from r2b.engines.files.writing import Out, fitted
 from r2b.engines.source import Relabel
 
 _PIECE_BYTES = 1 << 26  # of texts that are read at once

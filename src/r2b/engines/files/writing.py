@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
-from r2b._files.atomic import AtomicWriter, is_device, refuse_little_room, unwritable
-from r2b._files.formats import Format, LeftOpen, dialect_of, format_for, format_named, squeezed
+from r2b._files.atomic import AtomicWriter
+from r2b._files.formats import Format, format_for, format_named
+from r2b._files.paths import is_device, refuse_little_room, unwritable
+from r2b._files.staging import Finished, Staged
 from r2b._files.text import lines_of
 from r2b.engines.batch import Batch
-from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
+from r2b.engines.files.outs import Out, TextOut, fitted, header_of
 from r2b.engines.files.reading import ReadJob, Stored, TextStored
+from r2b.engines.files.request import request_of
 from r2b.engines.source import Relabel, joined
 from r2b.errors import InputError, ParameterError
 
@@ -32,9 +33,10 @@ Piece = Any
 """What is written of some rows: record batches with their places, or bytes."""
 
 _DELIMITED = ("csv", "tsv")
+_SYNCED = 8  # files that wait for the disk at once
 
 
-def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool = False) -> None:
+def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
     """Write a table in files with new columns.
 
     Parameters
@@ -45,13 +47,15 @@ def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool 
         A file for one file, a folder for several; the files in it have the names they came with.
     force : bool
         Replace what is there.
+    resume : bool
+        Keep the files that a write of the very same request, which was stopped, has finished; and leave those of this one where it is.
 
     Raises
     ------
     ParameterError
         It is there already, the disk has no room, or the name tells a format that the table cannot have.
     """
-    with AtomicWriter(force=force, keep=kept_files(source)) as writer:
+    with AtomicWriter(force=force, keep=kept_files(source), resume=resume) as writer:
         write_into(writer, source, relabel, path)
         writer.commit()
 
@@ -144,16 +148,18 @@ def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path:
             _write(source, relabel, shape, [device])
         return Listing(path, path, (Part(path, Path(path).name),), shape, False)
     parts = [file.part for file in source.files]
-    besides = writer.reserve_folder(path, [part.name for part in parts]) if many else [writer.reserve(path)]
+    staged = writer.reserve_folder(path, [part.name for part in parts], request_of(source, relabel, shape)) if many else None
+    besides = [writer.reserve(path)] if staged is None else staged.places
     try:
-        refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape), "the new files")
-        _write(source, relabel, shape, besides)
+        there = 0 if staged is None else sum(each.size for each in staged.finished.values())
+        refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape) - there, "the new files")
+        _write(source, relabel, shape, besides, staged)
     except OSError as cause:
-        raise unwritable(path, cause) from cause
-    if not many:
+        raise unwritable(path, cause, kept=writer.resume and many) from cause
+    if staged is None:
         return Listing(Path(path).name, str(besides[0]), (Part(str(besides[0]), Path(path).name),), shape, False)
     written = tuple(replace(part, path=str(beside), held=None) for part, beside in zip(parts, besides, strict=True))
-    return Listing(Path(path).name, str(besides[0].parent), written, shape, True)
+    return Listing(Path(path).name, str(staged.folder), written, shape, True, taken_over=staged.taken)
 
 
 def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
@@ -165,54 +171,94 @@ def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
     return (source.n_bytes if same else source.n_bytes // 4) + (source.n_rows or 0) * len(relabel.names) * each
 
 
-def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequence[Path | BinaryIO]) -> None:
+class _Writing:
+    """The files of a write, one after the other.
+
+    Parameters
+    ----------
+    opened : callable
+        Opens a file by its number.
+    n_files : int
+    staged : Staged or None
+        Notes which files are finished, where they become a folder.
+    """
+
+    def __init__(self, opened: Callable[[int], Out], n_files: int, staged: Staged | None) -> None:
+        self.opened, self.staged = opened, staged
+        self.left = deque(number for number in range(n_files) if staged is None or number not in staged.finished)
+        self.out: Out | None = None
+        self.number, self.rows = -1, 0
+        # Waiting for the disk takes longer than writing where files are many: several wait at once.
+        self.pool, self.waiting = ThreadPoolExecutor(_SYNCED), deque[Future[None]]()
+
+    def take(self, number: int, piece: Piece, n_rows: int) -> None:
+        """Write some rows of a file; those before it end, also where they have no rows."""
+        self._reach(number)
+        assert self.out is not None
+        self.rows += n_rows
+        self.out.take(piece)
+
+    def end(self) -> None:
+        """End all files, and wait until they are on the disk or with those that are brought there together."""
+        while self.left:
+            self._reach(self.left[-1])
+        self._finish()
+        for each in self.waiting:
+            each.result()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.pool.shutdown(wait=True)
+        if self.out is not None:
+            self.out.abandon()
+
+    def _reach(self, number: int) -> None:
+        while self.number < number and self.left:
+            self._finish()
+            self.number, self.rows = self.left.popleft(), 0
+            self.out = self.opened(self.number)
+
+    def _finish(self) -> None:
+        if self.out is None:
+            return
+        out = self.out
+        out.finish()
+        if self.staged is not None:
+            self.staged.finish(Finished(self.number, self.rows, *out.written))
+            if out.small:
+                self.staged.waiting.append(self.number)
+        self.out = None
+        self.waiting.append(self.pool.submit(out.settle))
+        while len(self.waiting) > _SYNCED:
+            self.waiting.popleft().result()
+
+
+def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequence[Path | BinaryIO], staged: Staged | None = None) -> None:
     refuse_loss(source, relabel, shape)
     source = source.with_numbers(relabel.decode.roles.numbers)
-    done = -1
-    out: Out | None = None
-    # Waiting for the disk takes longer than writing where files are many and small: several wait at once.
-    with ThreadPoolExecutor(_SYNCED) as pool:
-        waiting: deque[Future[None]] = deque()
-        try:
-            for number, piece in _pieces(source, relabel, shape):
-                while done < number:
-                    if out is not None:
-                        out.finish()
-                        waiting.append(pool.submit(out.settle))
-                        while len(waiting) > _SYNCED:
-                            waiting.popleft().result()
-                    done += 1
-                    out = _opened(source, relabel, shape, done, targets[done])
-                assert out is not None
-                if piece is not None:
-                    out.take(piece)
-            if out is not None:
-                out.finish()
-                out.settle()
-            for each in waiting:
-                each.result()
-        except BaseException:
-            if out is not None:
-                out.abandon()
-            raise
+    writing = _Writing(lambda number: _opened(source, relabel, shape, number, targets[number]), len(targets), staged)
+    try:
+        for number, job, piece in _pieces(source, relabel, shape, staged):
+            writing.take(number, piece, job.n_rows)
+        writing.end()
+    finally:
+        writing.close()
 
 
-def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Piece]]:
-    """Give what is to be written, file after file; a file without rows has nothing, but is there."""
-    last, make = -1, _maker(source, relabel, shape)
+def _pieces(source: FileSource, relabel: Relabel, shape: Format, staged: Staged | None) -> Iterator[tuple[int, ReadJob, Piece]]:
+    """Give what is to be written, file after file; nothing of files that are finished or without rows."""
+    make = _maker(source, relabel, shape)
     # The text of columns that are not needed is not looked into where it leaves as it is.
     columns = relabel.needed if _by_line(source, shape) else None
     # Columns that are looked up: their text is best read as codes, and given back as text.
     roles = relabel.decode.roles
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
-    jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once)
-    told = source.teller()
+    done = {} if staged is None else {each.number: each.rows for each in staged.finished.values()}
+    jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once, done=done)
+    told = source.teller(done)
     for number, job, piece in ahead(lambda item: (*item, make(*item)), jobs, source.threads):
-        last = number
-        yield number, piece
+        yield number, job, piece
         told(job)
-    if last < len(source.files) - 1:
-        yield len(source.files) - 1, None
 
 
 def _by_line(source: FileSource, shape: Format) -> bool:
@@ -267,107 +313,3 @@ def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
     arrow, name = pyarrow(), relabel.decode.roles.label[0]
     label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
     return arrow.schema([*file.schema, *map(arrow.field, relabel.names, relabel.kinds(label))], file.schema.metadata)
-
-
-_BUFFER = 1 << 20
-_SYNCED = 8  # files that wait for the disk at once
-
-
-class Out:
-    """A file that is being written.
-
-    Parameters
-    ----------
-    target : Path or binary file
-        A new file, or a stream that stays open.
-    compression : str
-    """
-
-    def __init__(self, target: Path | BinaryIO, compression: str) -> None:
-        self._owned = isinstance(target, Path)
-        self._raw: Any = open(target, "xb", buffering=_BUFFER) if isinstance(target, Path) else LeftOpen(target)  # noqa: SIM115
-        self._file = squeezed(self._raw, compression)
-        self._writer: Any = None
-
-    def take(self, piece: Any) -> None:
-        """Write some rows: bytes of text, or record batches with their places."""
-        self._file.write(piece)
-
-    def finish(self) -> None:
-        """End the file."""
-        if self._writer is not None:
-            self._writer.close()
-        if self._file is not self._raw:
-            self._file.close()
-        self._raw.flush()
-
-    def settle(self) -> None:
-        """Bring the file to the disk, and close it; this may be done by another thread."""
-        if self._owned:
-            os.fsync(self._raw.fileno())
-        self._raw.close()
-
-    def abandon(self) -> None:
-        """Let go of the file as it is."""
-        for each in (self._writer, self._file, self._raw):
-            with suppress(Exception):  # the disk may be full; what is there is thrown away
-                each.close()
-
-    @contextmanager
-    def abandoned_on_error(self) -> Iterator[None]:
-        """Let go of the file where anything goes wrong."""
-        try:
-            yield
-        except BaseException:
-            self.abandon()
-            raise
-
-
-class TextOut(Out):
-    """A text file that is being written, from UTF-8 to its own encoding.
-
-    Parameters
-    ----------
-    target, compression
-        As for :class:`Out`.
-    encoding : str
-    mark : bytes
-        That the file begins with.
-    """
-
-    def __init__(self, target: Path | BinaryIO, compression: str, encoding: str = "utf-8", mark: bytes = b"") -> None:
-        super().__init__(target, compression)
-        self._encoder = None if encoding == "utf-8" else codecs.getincrementalencoder(encoding)()
-        self.encoding = encoding
-        self._file.write(mark)
-
-    def take(self, piece: bytes) -> None:
-        """Write some lines."""
-        try:
-            self._file.write(piece if self._encoder is None else self._encoder.encode(piece.decode()))
-        except UnicodeEncodeError as cause:
-            problem = f"The character {cause.object[cause.start]!r} cannot be written in the encoding {self.encoding}."
-            remedy = "Write Parquet or Arrow, or convert the file to UTF-8 first."
-            raise InputError(problem, remedy=remedy, encoding=self.encoding) from cause
-
-
-def header_of(file: Stored, new: Sequence[str], shape: Format) -> bytes:
-    """Give the first line: as it stands where the file is of the same kind, with the new names after it; JSON Lines have none."""
-    if shape.kind == "jsonl":
-        return b""
-    if isinstance(file, DelimitedStored) and file.format.kind == shape.kind:
-        dialect, raw = file.dialect, file.header.raw
-        body = raw.rstrip("\r\n")
-        return f"{body}{dialect.delimiter}{dialect.joined([list(new)])[0]}{raw[len(body) :] or dialect.newline}".encode()
-    return (dialect_of(shape).joined([[*file.schema.names, *new]])[0] + "\n").encode()
-
-
-def fitted(record: Any, schema: Any) -> Any:
-    """Give a record the types of the file."""
-    if record.schema.equals(schema):
-        return record
-    arrow = pyarrow()
-    columns = [
-        column if column.type == field.type else column.cast(field.type) for column, field in zip(record.columns, schema, strict=True)
-    ]
-    return arrow.RecordBatch.from_arrays(columns, schema=schema)
