@@ -368,5 +368,5 @@ def test_curvature_of_many_groups_that_share_cells_is_folded_group_by_group(monk
     monkeypatch.setattr("r2b._data.compute.available", lambda: 1 << 20)
     many = np.zeros((1, 2000))
     many[0] = 1.0
-    with pytest.raises(MemoryLimitError, match="2,000 groups that share rows.*min_group_size"):
+    with pytest.raises(MemoryLimitError, match=r"2,000 groups that share rows.*min_group_size"):
         folded_cells(many, np.ones((1, 5, 5)))
