@@ -104,7 +104,12 @@ def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Arra
     """Predict codes out of fold for the training rows, in the folds that our classes use, and for the test rows."""
     strata = np.unique(split.groups, return_inverse=True)[1] * len(split.classes) + np.searchsorted(split.classes, split.y)
     folds, n = make_folds(strata, FOLDS, 0, split.clusters), int(target.max()) + 1
-    rows = out_of_fold(lambda left, held: columns_of(trained(learner, split.X[left], target[left], None), split.X[held], n), folds, n, None)
+
+    def predict(left: Array, held: Array) -> tuple[Array, Any]:
+        model = trained(learner, split.X[left], target[left], None)
+        return columns_of(model, split.X[held], n), model
+
+    rows, _ = out_of_fold(predict, folds, n, None)
     return rows, columns_of(trained(learner, split.X, target, None), split.X_test, n)
 
 

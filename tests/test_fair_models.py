@@ -308,7 +308,7 @@ def test_labels_of_a_fold_know_nothing_of_its_groups():
     others = rows.groups.codes.copy()
     others[held] = rng.permutation(others[held])
     swapped = replace(rows, groups=replace(rows.groups, codes=others))
-    codes = [predicted_codes(learner, each.X, each.groups, each.folds) for each in (rows, swapped)]
+    codes = [predicted_codes(learner, each.X, each.groups, each.folds)[0] for each in (rows, swapped)]
     apart = [list(codes_apart(learner, each, given)) for each, given in zip((rows, swapped), codes, strict=True)]
     left = np.flatnonzero(rows.folds.number != 2)
     assert not np.array_equal(codes[0][left], codes[1][left])

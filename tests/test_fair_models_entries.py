@@ -140,9 +140,30 @@ class Thin:
         self.classes_, self.predict_proba = model.classes_[::-1], lambda X: model.predict_proba(X)[:, ::-1]
 
 
+@pytest.mark.parametrize("kind", [ParityClassifier, ParityPostprocessor])
+def test_predictions_come_from_the_models_that_the_prices_were_found_for(kind):
+    model = kind(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    folds, groups = model.fold_estimators_["probabilities"], model.group_estimator_
+    assert len(folds) == len(groups.estimators) == 2 and not np.allclose(folds[0].coef_, folds[1].coef_)
+    scores = np.mean([each.predict_proba(NEW) for each in folds], axis=0)
+    parts = np.mean([each.predict_proba(NEW) for each in groups.estimators], axis=0)
+    prices = model.probability_rule_.labels.prices
+    moved = scores - parts @ prices
+    level = np.sort(moved, axis=1)[:, ::-1]
+    cut = (np.cumsum(level, axis=1) - 1) / np.arange(1, moved.shape[1] + 1)
+    kept = (level > cut).sum(axis=1) - 1
+    np.testing.assert_allclose(model.predict_proba(NEW), np.maximum(moved - cut[np.arange(len(NEW)), kept][:, None], 0), atol=1e-9)
+    one = kind(LogisticRegression(), ensemble=False, **FAST).fit(X, Y, sensitive_features=SEX)
+    assert [len(each) for each in one.fold_estimators_.values()] == [1, 1] and one.fold_estimators_["probabilities"][0] is one.estimator_
+    assert 0 < np.abs(one.predict_proba(NEW) - model.predict_proba(NEW)).max() < 0.1
+    with pytest.raises(ParameterError, match="FoldEnsemble has no fit"):
+        kind(LogisticRegression(), group_estimator=groups, **FAST).fit(X, Y, sensitive_features=SEX)
+
+
 def test_a_finished_model_needs_no_more_than_probabilities_and_classes():
     thin = ParityPostprocessor(Thin(PLAIN), prefit=True, **FAST).fit(NEW, Y_NEW, sensitive_features=SEX_NEW)
-    own = ParityPostprocessor(PLAIN, prefit=True, group_estimator=thin.group_estimator_, **FAST).fit(NEW, Y_NEW, sensitive_features=SEX_NEW)
+    logistic = thin.group_estimator_.estimators[0]
+    own = ParityPostprocessor(PLAIN, prefit=True, group_estimator=logistic, **FAST).fit(NEW, Y_NEW, sensitive_features=SEX_NEW)
     assert thin.group_reason_.startswith("logistic regression, because Thin")
     np.testing.assert_array_equal(thin.predict(X), own.predict(X))
     np.testing.assert_allclose(thin.predict_proba(X), own.predict_proba(X), atol=1e-12)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -102,23 +102,69 @@ def cluster_codes(clusters: Any, n_rows: int) -> Whole:
     return np.unique(np.asarray(column.native).astype(str), return_inverse=True)[1].ravel().astype(np.int64)
 
 
-def out_of_fold(predict: Callable[[Whole, Whole], Floats], folds: Folds, n_columns: int, n_jobs: int | None) -> Floats:
-    """Put together what each fold's model predicts for the rows it was not trained on.
+def out_of_fold(
+    predict: Callable[[Whole, Whole], tuple[Floats, Any]], folds: Folds, n_columns: int, n_jobs: int | None
+) -> tuple[Floats, tuple[Any, ...]]:
+    """Put together what each fold's model predicts for the rows it was not trained on, and keep the models.
 
     Parameters
     ----------
     predict : callable
-        Takes the rows to train on and the rows to predict; gives a matrix.
+        Takes the rows to train on and the rows to predict; gives a matrix, and the model behind it.
     folds : Folds
     n_columns : int
     n_jobs : int, optional
         Folds trained at a time, as joblib counts.
     """
-    found = np.empty((len(folds.number), n_columns))
+    found, models = np.empty((len(folds.number), n_columns)), []
     parts = list(folds)
-    for (_, held), rows in zip(parts, Parallel(n_jobs=n_jobs)(delayed(predict)(*part) for part in parts), strict=True):
+    for (_, held), (rows, model) in zip(parts, Parallel(n_jobs=n_jobs)(delayed(predict)(*part) for part in parts), strict=True):
         found[held] = rows
-    return found
+        models.append(model)
+    return found, tuple(models)
+
+
+class FoldEnsemble(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The models of all folds as one: its probabilities are the mean of theirs.
+
+    Parameters
+    ----------
+    estimators : sequence of classifiers
+        Trained, each on all folds but one.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> models = [DummyClassifier(strategy="prior").fit([[0]] * 4, y) for y in ([0, 0, 1, 1], [1, 1, 1, 2])]
+    >>> FoldEnsemble(models).predict_proba([[0]])
+    array([[0.25 , 0.625, 0.125]])
+    """
+
+    def __init__(self, estimators: Sequence[Any]) -> None:
+        self.estimators = estimators
+
+    @property
+    def classes_(self) -> Array:
+        """All classes that one of them was trained on."""
+        return np.unique(np.concatenate([model.classes_ for model in self.estimators]))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Give the mean of their probabilities.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        found, classes = [], self.classes_
+        for model in self.estimators:
+            given = np.asarray(model.predict_proba(X), np.float64)
+            found.append(np.zeros((len(given), len(classes))))
+            found[-1][:, np.searchsorted(classes, model.classes_)] = given
+        return np.asarray(np.mean(found, axis=0))
 
 
 def rows_at(X: Any, rows: Whole) -> Any:

@@ -22,12 +22,13 @@ from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row
 from r2b._data.compute import generator, seed_of
 from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.forms.sampling import sample_rows
+from r2b._labels.labels import Form
 from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics.promise import parity_promise
-from r2b.sklearn.crossfit import columns_of, rows_at
+from r2b.sklearn.crossfit import FoldEnsemble, columns_of, rows_at
 from r2b.sklearn.fit_rows import FitRows
 from r2b.sklearn.labels import checked_labels, class_order, note_features, part_of, require_sensitive, weight_column
-from r2b.sklearn.learners import fit_requests, gives_probabilities, kind_of, refuse_no_learner
+from r2b.sklearn.learners import class_scores, fit_requests, gives_probabilities, kind_of, refuse_no_learner
 from r2b.sklearn.prediction_parity import PredictionParity, measure
 from r2b.sklearn.price import trace_frontier
 from r2b.sklearn.scores import FairScores, Kind, ScoreTask, decide
@@ -62,7 +63,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             X, y, clusters = rows_at(X, left), part_of(y, left), part_of(clusters, left)
             fit_params = _check_method_params(whole.X, fit_params, left)
             data = {name: part_of(each, left) for name, each in data.items()}
-        for name in ("parity_", "promise_", "probability_promise_", "frontier_", "decision_rule_", "probability_rule_"):
+        for name in ("parity_", "promise_", "probability_promise_", "frontier_", "decision_rule_", "probability_rule_", "fold_estimators_"):
             if hasattr(self, name):
                 delattr(self, name)  # of a model before
         if self._cross_fits:
@@ -118,13 +119,13 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         """Train who predicts the groups, and predict those of the fitted rows out of fold; None where nothing does."""
         learner, reason = group_learner(self.group_estimator, self.estimator)
         if self.attribute == "predicted":
-            codes = predicted_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)
-            self.group_estimator_ = train_groups(learner, rows.X, rows.groups.codes, rows.groups.weight)
-            self.group_reason_ = reason
+            codes, models = predicted_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)
+            whole = None if self.ensemble else train_groups(learner, rows.X, rows.groups.codes, rows.groups.weight)
+            self.group_estimator_, self.group_reason_ = FoldEnsemble(models) if whole is None else whole, reason
             return codes
         self.group_estimator_, self.group_reason_ = None, "the attribute is given at prediction"
         try:  # only to show what doing without it would cost
-            return predicted_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs) if self._n_points() else None
+            return predicted_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)[0] if self._n_points() else None
         except (InputError, ParameterError):
             return None
 
@@ -184,6 +185,10 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
     @abstractmethod
     def _scores(self, X: Any, kind: Kind) -> Floats:
         """Give the scores that a rule is applied to, with columns in the order of the labels."""
+
+    def _mean_scores(self, X: Any, kind: Kind, classes: Array, form: Form) -> Floats:
+        """Give the mean of the scores of all models that the prices of one kind of prediction are for."""
+        return np.asarray(np.mean([class_scores(model, X, classes, form) for model in self.fold_estimators_[kind]], axis=0))
 
     def _fair_rows(self, rule: FairScores, X: Any, sensitive_features: Any, control_features: Any) -> Floats:
         scores = self._scores(X, rule.kind)

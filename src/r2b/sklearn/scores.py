@@ -166,13 +166,16 @@ class ScoreTask:
         return found, *_measured(parity, self.groups.means(found.soft_labels))
 
     def _lacking(self, found: FairLabels) -> Floats:
-        """Give what the visible means lack of the true ones, less what chance explains: the mean of a few rows says little of its group."""
+        """Give what the visible means lack of the true ones, less half of what chance explains: the mean of a few rows says little.
+
+        All of it, and the means of large groups keep errors that could be seen; nothing, and small groups chase noise at a high price.
+        """
         rows = found.soft_labels
         means = self.groups.means(rows)
         variance = np.maximum(self.groups.means(rows**2) - means**2, 0.0) / self.groups.sizes()[:, None]
         offsets = means - found.certificate.means
-        told = 1.0 - variance.sum(axis=1) / np.maximum((offsets**2).sum(axis=1), np.finfo(float).tiny)
-        return np.asarray(np.maximum(told, 0.0)[:, None] * offsets)
+        told = 1.0 - 0.5 * variance / np.maximum(offsets**2, np.finfo(float).tiny)
+        return np.asarray(np.maximum(told, 0.0) * offsets)
 
     def _refuse_unseen(self) -> None:
         """Refuse groups of which the features show nothing, while the scores differ between them: no price could be paid for that."""

@@ -27,14 +27,17 @@ def trained_on(learner: Any, rows: FitRows, training: TrainingRows, form: Form, 
     return train(fresh_learner(learner, form), rows.X, training, form, rows.seed, params, rows.y)
 
 
-def scored(learner: Any, rows: FitRows, training: Sequence[TrainingRows], form: Form, n_jobs: int | None) -> Floats:
-    """Give the probabilities of every row by a clone of the learner that was trained without its fold, on training rows for that fold."""
+def scored(learner: Any, rows: FitRows, training: Sequence[TrainingRows], form: Form, n_jobs: int | None) -> tuple[Floats, tuple[Any, ...]]:
+    """Give the probabilities of every row by a clone of the learner that was trained without its fold, on training rows for that fold.
 
-    def predict(left: Whole, held: Whole) -> Floats:
+    The clones come with them, one per fold.
+    """
+
+    def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
         own = training[int(rows.folds.number[held[0]])].among(left)
         params = params_for(learner, rows.fit_params, form, rows.classes)
         model = train(fresh_learner(learner, form), rows.X, own, form, rows.seed, params, rows.y)
-        return class_scores(model, rows_at(rows.X, held), rows.classes, form)
+        return class_scores(model, rows_at(rows.X, held), rows.classes, form), model
 
     return out_of_fold(predict, rows.folds, len(rows.classes), n_jobs)
 

@@ -270,10 +270,13 @@ def group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
     Raises
     ------
     ParameterError
-        What was given has no probabilities.
+        What was given has no probabilities, or cannot be trained.
     """
     if given is not None:
         require_probabilities(given, "group_estimator", "or leave group_estimator out")
+        if not can_be_trained(given):
+            problem = f"The group_estimator {type(given).__name__} has no fit, but it is trained once for every fold."
+            raise ParameterError(problem, remedy="Pass a classifier that can be trained.", estimator=type(given).__name__)
         return given, "asked for"
     estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator  # frozen, it would learn nothing
     if can_be_trained(estimator) and kind_of(estimator) == "classifier" and hasattr(estimator, "predict_proba"):
@@ -311,8 +314,8 @@ def train_groups(learner: Any, X: Any, codes: Whole, weight: Floats | None) -> A
     return model
 
 
-def predicted_codes(learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jobs: int | None = None) -> Floats:
-    """Predict the codes of all rows out of fold.
+def predicted_codes(learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jobs: int | None = None) -> tuple[Floats, tuple[Any, ...]]:
+    """Predict the codes of all rows out of fold; the models of the folds come with them.
 
     Raises
     ------
@@ -322,9 +325,9 @@ def predicted_codes(learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jo
     _refuse_rare(groups, folds)
     weight = groups.weight
 
-    def predict(left: Whole, held: Whole) -> Floats:
+    def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
         model = train_groups(learner, rows_at(X, left), groups.codes[left], None if weight is None else weight[left])
-        return columns_of(model, rows_at(X, held), groups.n_codes)
+        return columns_of(model, rows_at(X, held), groups.n_codes), model
 
     return out_of_fold(predict, folds, groups.n_codes, n_jobs)
 

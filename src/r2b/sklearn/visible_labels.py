@@ -129,7 +129,7 @@ def fair_labels(
     request, further = request_and_settings(asked)[0], {"cv": cv, "clusters": clusters, "random_state": random_state}
     rows = FitRows.of(X, y, data, request, normalize=asked["normalize"], **further)
     learner, _ = group_learner(group_estimator, None)
-    return labels_by(groups, rows, predicted_codes(learner, X, rows.groups, rows.folds, n_jobs), asked)
+    return labels_by(groups, rows, predicted_codes(learner, X, rows.groups, rows.folds, n_jobs)[0], asked)
 
 
 def visible_groups(
@@ -196,4 +196,4 @@ def visible_groups(
     place = Comparison(Family("groups"), tuple(map(str, names)), np.arange(len(names)))
     groups = TrueGroups(None, "demographic_parity", codes, len(names), 0, (place,), weight)  # type: ignore[arg-type]
     folds = make_folds(codes, cv, seed_of(random_state), clusters)
-    return Membership(predicted_codes(estimator, X, groups, folds, n_jobs), groups=tuple(map(str, names)))
+    return Membership(predicted_codes(estimator, X, groups, folds, n_jobs)[0], groups=tuple(map(str, names)))
