@@ -36,7 +36,7 @@ EXCEPTIONS = {("_labels", "report"), ("_audit", "report"), ("_labels", "engines"
 ROW_WALKERS = ("r2b._data", "r2b._solve.oracle", "r2b._labels", "r2b.metrics", "r2b.methods", "r2b._audit", "r2b.engines", "r2b.models")
 ROW_LOOPS = {"n_rows", "row_blocks", "iterrows", "itertuples", "iter_rows"}
 OPTIONAL = {"pandas", "polars", "pyarrow", "numba", "scipy", "sklearn", "matplotlib", "dask", "distributed", "duckdb", "pyspark", "torch"}
-OPTIONAL |= {"triton", "sqlglot", "deltalake", "pyiceberg"}
+OPTIONAL |= {"triton", "sqlglot", "deltalake", "pyiceberg", "openpyxl"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
 # Modules that are imported only where their library is used, so they may import it at once.
 BRINGS = {"r2b.sklearn": {"sklearn"}, "r2b.app": {"starlette", "uvicorn"}, "r2b.engines.torch": {"torch", "triton"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 from cli_calls import ENVIRONMENT, R2B, Shell, csv_of, on_a_terminal, people
 
+import r2b
 from r2b.cli.printing import format_error, spelled
+from r2b.engines.files import PassProgress
 from r2b.errors import InputError
 
 if sys.platform == "win32":
@@ -229,6 +232,48 @@ def test_a_trace_of_another_process_is_its_last_line() -> None:
     )
 
 
+def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shell: Shell) -> None:
+    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
+    shown = on_a_terminal(folder, called("verify", "fair.csv"))
+    assert b"\x1b[32mok\x1b[39m" in shown and b"\x1b[32mVerified\x1b[39m" in shown and b"\x1b[31m" not in shown
+    assert "\x1b" not in shell("verify", "fair.csv").out
+    Path("fair.csv").write_text(Path("fair.csv").read_text().replace("boss\n", "clerk\n"))
+    wrong = on_a_terminal(folder, called("verify", "fair.csv"))
+    assert b"\x1b[31mFAIL\x1b[39m" in wrong and b"\x1b[31mNOT VERIFIED\x1b[39m" in wrong and b"\x1b[32mok\x1b[39m" in wrong
+
+
+def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
+    watched = "import r2b.cli.printing as p; p._MOMENT = 0; from r2b.engines.files.reading import TextStored as t; t.size = 1000; "
+    words = ["audit", "people.csv", *ASK, "--permutations", "0"]
+    shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
+    seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]
+    assert len(seen) > 2 and seen == sorted(seen) and seen[-1] == 100 and 0 < seen[0] < 100
+
+
+@pytest.mark.parametrize(("packed", "encoding"), [(True, "utf-8"), (False, "utf-16")])
+def test_bytes_tell_how_far_a_first_pass_is(folder: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, encoding: str) -> None:
+    lines = "".join(f"{'fm'[n % 2]},{n * 7919 % 104729},{'xy'[n % 3 % 2]}\n" for n in range(40_000))
+    content, name = f"sex,id,job\n{lines}".encode(encoding), "p.csv.gz" if packed else "p.csv"
+    (folder / name).write_bytes(gzip.compress(content, 1) if packed else content)
+    monkeypatch.setattr("r2b.engines.files.reading.TextStored.size", 1 << 16)
+    seen: list[PassProgress] = []
+    r2b.scan(folder / name, encoding=encoding, progress=seen.append).audit("job", sensitive_features="sex", n_permutations=0, n_boot=0)
+    shares = [each.share or 0.0 for each in seen]
+    assert shares == sorted(shares) and shares[-1] == 1.0 and 0.0 < shares[0] < 0.8 and len(set(shares)) > 2
+
+
+def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: Shell) -> None:
+    rows = [["f", "Fail"]] * 6 + [["f", "Pass"]] * 3 + [["m", "Pass"]] * 3 + [["m", "Top"]] * 6
+    shell.write("grades.csv", "sex,grade\n" + "".join(f"{','.join(row)}\n" for row in rows * 4))
+    words = ("debias", "grades.csv", "--label", "grade", "--sensitive", "sex", "--force", "-o", "fair.csv", "-q")
+    assert shell(*words, "--costs", "ordinal=Fail,Pass,Top", "--html", "r.html").code == 0 and shell("verify", "fair.csv").code == 0
+    costs = json.loads(Path("fair.csv.r2b.json").read_text())["costs"]
+    assert costs == [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
+    assert "is without the class 'Top'" in shell(*words, "--costs", "ordinal=Fail,Pass").err
+    done = shell(*words, "--costs", "ordinal")
+    assert done.code == 2 and "--costs ordinal=" in done.err and "{" not in done.err
+
+
 def offered(folder: Path, line: str) -> list[str]:
     """Give what a shell is offered at the end of a line."""
     words = {"_R2B_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
@@ -259,7 +304,26 @@ def test_tab_offers_the_columns_of_parquet(folder: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"sex": ["f"], "two words": ["x"], "job": ["x"]}), folder / "people.parquet")
-    assert offered(folder, "r2b audit people.parquet --label ") == ["plain,sex", "plain,job"]
+    assert offered(folder, "r2b audit people.parquet --label ") == ["plain,sex", "plain,two\\\\", "words", "plain,job"]
+
+
+def test_tab_offers_names_with_blanks_of_packed_files_as_bash_takes_them(folder: Path) -> None:
+    import shutil
+
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    (folder / "people.csv.gz").write_bytes(gzip.compress(b'sex,two words,"a, b"\nf,1,2\n'))
+    runner = folder / "r2b"
+    runner.write_text(f'#!/bin/sh\nexec {sys.executable} -m r2b "$@"\n')
+    runner.chmod(0o755)
+    # The script that people put into their start file, called as bash calls it at a press of Tab.
+    script = """eval "$(_R2B_COMPLETE=bash_source r2b)"; compopt() { :; }; """
+    script += """for last in tw '"two ' sex,t a; do COMP_WORDS=(r2b audit people.csv.gz --label "$last"); COMP_CWORD=4; COMPREPLY=(); """
+    script += """_r2b_completion r2b; printf '%s|' "${COMPREPLY[@]}"; done"""
+    path = f"{folder}:{os.environ['PATH']}"
+    done = subprocess.run([bash, "-c", script], capture_output=True, text=True, cwd=folder, env={**ENVIRONMENT, "PATH": path}, check=False)
+    assert done.stdout.split("|")[:-1] == ["two\\ words", "two words", "sex,two\\ words", "a,\\ b"], done.stderr
 
 
 @pytest.mark.parametrize(

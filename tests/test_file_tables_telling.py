@@ -29,7 +29,7 @@ PEOPLE = "id;sex;job, now\n1;f;x\n2;m;y\n"
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("people.XLSX", "as CSV"),
+        ("people.XLS", "as CSV"),
         ("people.ods", "as CSV"),
         ("people.json", ".jsonl"),
         ("people.sav", "Parquet"),
@@ -43,10 +43,10 @@ def test_a_file_of_another_kind_is_named_and_told_what_to_save_instead(name: str
     assert "--format" not in refused.value.remedy
 
 
-def test_a_workbook_cannot_be_written_but_another_format_can_under_its_name() -> None:
-    with pytest.raises(ParameterError, match=r"that r2b writes: \.xlsx is a workbook"):
-        format_for("fair.xlsx", None)
-    assert str(format_for("fair.xlsx", "csv")) == "csv"
+def test_an_old_workbook_cannot_be_written_but_another_format_can_under_its_name() -> None:
+    with pytest.raises(ParameterError, match=r"that r2b writes: \.xls is a workbook"):
+        format_for("fair.xls", None)
+    assert str(format_for("fair.xls", "csv")) == "csv"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_workbook_cannot_be_written_but_another_format_can_under_its_name() ->
     [
         (gzip.compress(b"sex,job\nf,x\n"), "compressed with gz", "format='csv.gz'"),
         ("sex,job\nf,x\n".encode("utf-16"), "like UTF-16", "encoding='utf-16'"),
-        (b"PK\x03\x04" + bytes(range(256)), "a workbook or an archive", "as CSV"),
+        (b"PK\x03\x04" + bytes(range(256)), "a workbook or an archive", "end in .xlsx"),
         (b"PAR1" + bytes(range(256)), "like Parquet", "format='parquet'"),
         ("sex,job\nf,é\n".encode("latin-1"), "cannot be read", "encoding='latin-1'"),
     ],

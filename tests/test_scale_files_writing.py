@@ -283,7 +283,7 @@ def test_several_files_do_not_leave_as_one_and_a_name_must_tell_a_format(tmp_pat
     with pytest.raises(ParameterError, match="leaves as a folder"):
         fair_of(WAYS["folder"](PEOPLE, tmp_path)).write(tmp_path / "q.csv", "round")
     one = fair_of(file_tables.write(PEOPLE, tmp_path / "p.parquet"))
-    for name in ("q.xlsx", "q"):
+    for name in ("q.xls", "q"):
         with pytest.raises(ParameterError, match="does not tell a format"):
             one.write(tmp_path / name, "round")
 

@@ -23,15 +23,15 @@ from typing import Any, BinaryIO, Literal
 from r2b._files.arrow import pyarrow
 from r2b.errors import InputError, ParameterError
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "xlsx")
 COMPRESSIONS = ("gz", "bz2", "xz", "zst")
 
 _KINDS = {kind: kind for kind in FORMATS} | {"tab": "tsv", "ndjson": "jsonl", "pq": "parquet", "feather": "arrow", "ipc": "arrow"}
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
-_WORKBOOK = ("a workbook", "Save the sheet as CSV, in UTF-8, and pass that.")
+_WORKBOOK = ("a workbook", "Save it as .xlsx, or the sheet as CSV in UTF-8, and pass that.")
 _STATISTICS = ("a file of another program", "Save it there as CSV, or as Parquet, and pass that.")
 _FOREIGN = {
-    **dict.fromkeys(("xlsx", "xls", "xlsm", "xlsb", "ods"), _WORKBOOK),
+    **dict.fromkeys(("xls", "xlsm", "xlsb", "ods"), _WORKBOOK),
     **dict.fromkeys(("sav", "dta", "sas7bdat", "rds", "rdata", "pkl", "pickle", "npz", "npy"), _STATISTICS),
     "json": ("one JSON document", "Write one object per line, and end its name in .jsonl: of an array, jq -c '.[]' does so."),
     "zip": ("an archive", "Unpack it, and pass the table inside."),
@@ -45,7 +45,7 @@ class Format:
     Attributes
     ----------
     kind : str
-        One of "csv", "tsv", "jsonl", "parquet" and "arrow".
+        One of "csv", "tsv", "jsonl", "parquet", "arrow" and "xlsx".
     compression : str
         One of "gz", "bz2", "xz" and "zst"; empty for none.
 
@@ -140,8 +140,10 @@ def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
     packed = compression_seen(content[:8])
     if packed:
         return f"It is compressed with {packed}", f"Pass format='{kind}.{packed}'."
-    if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        return "It looks like a workbook or an archive", _WORKBOOK[1]
+    if content.startswith(b"PK\x03\x04"):
+        return "It looks like a workbook or an archive", "Of a workbook, let its name end in .xlsx; unpack an archive."
+    if content.startswith(b"\xd0\xcf\x11\xe0"):
+        return "It looks like a workbook of an old Excel", _WORKBOOK[1]
     if content.startswith((b"PAR1", b"ARROW1")):
         other = kind_seen(content)
         return f"It looks like {other.capitalize()}", f"Pass format='{other}'."
@@ -178,6 +180,8 @@ def kind_seen(content: bytes) -> str:
         return "parquet"
     if content.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
+    if content.startswith(b"PK\x03\x04"):
+        return "xlsx"
     return "jsonl" if content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"
 
 

@@ -114,9 +114,15 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
         ) from cause
     if format.kind == "parquet":
         importlib.import_module("pyarrow.parquet").write_table(table, sink)
+    elif format.kind == "xlsx":
+        from r2b._files.workbook import SheetWriter
+
+        writer = SheetWriter(sink, table.schema.names)
+        writer.take(table)
+        writer.close()
     else:
-        with arrow.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
+        with arrow.ipc.new_file(sink, table.schema) as batches:
+            batches.write_table(table)
     return sink.getvalue()
 
 

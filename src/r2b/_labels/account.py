@@ -283,7 +283,10 @@ def _changes(fair: FairLabels) -> list[str]:
     if fair.rows is None:
         return []
     changes, means = largest_changes(fair, _SHOWN)
-    lines = [_change(change, weighted=fair.rows.weighted) for change in changes] or [_mean_change(each) for each in means]
+    # Names of groups of several columns say which themselves.
+    alone = fair.schema.columns[0] if fair.schema.kinds == (CATEGORICAL,) else ""
+    start = f"    {written(alone)}=" if alone else "    "
+    lines = [f"{start}{_change(each, weighted=fair.rows.weighted)}" for each in changes] or [start + _mean_change(each) for each in means]
     return [f"  largest changes{f' of {means_of(fair)}' if means else ''}", *lines] if lines else []
 
 
@@ -319,14 +322,14 @@ def _only_moments(fair: FairLabels) -> bool:
 
 def _mean_change(c: MeanChange) -> str:
     before, after = (round(mean, 4) + 0.0 for mean in (c.before, c.after))  # no -0.0000
-    return f"    {written(c.group)}: {written(c.label)} {before:.4f} -> {after:.4f}"
+    return f"{written(c.group)}: {written(c.label)} {before:.4f} -> {after:.4f}"
 
 
 def _change(c: Change, *, weighted: bool) -> str:
     # Flows between many classes are far smaller than a row each.
     moved = f"{c.weight:,.1f}" if c.weight >= 0.05 else f"{c.weight:.2g}"
     amount = f"weight {moved}" if weighted else f"{moved} rows"
-    return f"    {written(c.group)}: {written(c.old)} -> {written(c.new)}, {amount} ({100 * c.share:.1f} % of that cell)"
+    return f"{written(c.group)}: {written(c.old)} -> {written(c.new)}, {amount} ({100 * c.share:.1f} % of that cell)"
 
 
 def _is_plain(proof: Certificate) -> bool:

@@ -20,13 +20,15 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.compute import ahead
 from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import as_text
+from r2b._files.formats import Format, as_text
 from r2b._labels import FairLabels
 from r2b._labels.account import content_of
 from r2b._labels.labels import Form
+from r2b._labels.realised import Realised
 from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, taken_rows
-from r2b.engines.files import FileSource
+from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import ColumnRoles, Decode
+from r2b.engines.source import Relabel
 from r2b.engines.tally import plain_type
 from r2b.errors import InputError
 
@@ -98,6 +100,60 @@ class Record:
         options = {name: list(value.items()) if isinstance(value, dict) else value for name, value in self.options.items()}
         plain: dict[str, Any] = json_value({name: getattr(self, name) for name in self.__dataclass_fields__} | {"options": options})
         return plain
+
+
+_NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
+
+
+def reads_again(source: FileSource, shape: Format, encoding: str = "utf-8", na: Sequence[str] = ()) -> dict[str, Any]:
+    """Say how an output in some format reads again, as :meth:`FileSource.open` takes it; ``encoding`` and ``na`` are those of the input."""
+    same = shape.kind == source.listing.format.kind
+    dialect = getattr(source.files[0], "dialect", None) if same else None
+    gaps = tuple(na) if shape.kind in ("csv", "tsv") and na else EMPTY
+    reading = {"format": str(shape), "encoding": encoding if same else "utf-8"}
+    return {**reading, "delimiter": None if dialect is None else dialect.delimiter, "na": gaps}
+
+
+def record_of(
+    source: FileSource,
+    relabel: Relabel,
+    made: FileSource,
+    reading: dict[str, Any],
+    options: dict[str, Any],
+    command: str,
+    found: Realised | None = None,
+) -> Record:
+    """Say for the certificate what was asked for and what was written.
+
+    Parameters
+    ----------
+    source : FileSource
+        What was debiased.
+    relabel : Relabel
+    made : FileSource
+        The output, as it reads again.
+    reading : dict
+        From :func:`reads_again`.
+    options : dict
+        Of ``r2b.debias``.
+    command : str
+        What makes the same output.
+    found : Realised, optional
+        Of one class per row, what holds for the labels themselves.
+    """
+    return Record(
+        columns=relabel.decode.roles,
+        na=reading["na"],
+        options={name: value for name, value in options.items() if name not in _NOT_RECORDED},
+        form=relabel.form,
+        new=relabel.names,
+        random_state=relabel.random_state,
+        reading={name: value for name, value in reading.items() if name != "na"},
+        fingerprints=fingerprints(made, relabel.decode, relabel.form, relabel.names),
+        n_rows=source.n_rows or 0,
+        command=command,
+        realised=None if found is None else found.to_json(),
+    )
 
 
 @dataclass(frozen=True, eq=False)

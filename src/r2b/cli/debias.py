@@ -17,25 +17,22 @@ import click
 
 from r2b import FairLabels
 from r2b._files import AtomicWriter
-from r2b._files.formats import Format
 from r2b._files.paths import is_device
 from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
-from r2b._verify.record import Record, beside, fingerprints
+from r2b._verify.record import beside, reads_again, record_of
 from r2b.cli import completing, options
+from r2b.cli.costs import cost_files
 from r2b.cli.options import asked_of, columns_of, command_line, named, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, as_options, one_line, print_json, print_text, spelled
-from r2b.engines.files import EMPTY, FileSource
-from r2b.engines.files.listing import Listing
 from r2b.engines.files.writing import kept_files, shape_of, write_into
-from r2b.engines.source import Relabel, new_names
+from r2b.engines.source import new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
 from r2b.engines.tables import class_names, roles_of
 from r2b.errors import NotSolvedWarning, ParameterError
 
 _NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "relative_gap", "excess")
-_NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
 
 
 @click.command("debias", short_help="Make the closest labels in parity.")
@@ -104,7 +101,7 @@ def debias_command(
         writer = stack.enter_context(AtomicWriter(force=force, resume=resume))
         meter = stack.enter_context(RowMeter(tol=given["tol"], quiet=quiet or as_json))
         scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
-        writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
+        writer.keep = (*kept_files(source), *(cost_files(given["costs"]) if given["costs"] else ()))
         shape = shape_of(source, output, output_format)
         _check_paths(writer, paths, folder=source.listing.many)
         with on_lines(source):
@@ -132,7 +129,9 @@ def debias_command(
             record = None
             if proof is not None:
                 meter.now("Checking")
-                record = _record(source, relabel, written, shape, found, asked, reading)
+                how = reads_again(source, shape, reading["encoding"], reading["na"])
+                made = open_table(written, how, threads=source.threads, watch=source.watch)[1]
+                record = record_of(source, relabel, made, how, asked, command_line(), found)
                 writer.write(proof, record.encoded(fair))
             if reports:
                 from r2b.cli.reports import write_reports
@@ -178,37 +177,6 @@ def _copy(written: Path, output: str) -> None:
         table.seek(0)
         shutil.copyfileobj(table, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-
-
-def _record(
-    source: FileSource,
-    relabel: Relabel,
-    written: Listing,
-    shape: Format,
-    found: Realised | None,
-    asked: dict[str, Any],
-    read: dict[str, Any],
-) -> Record:
-    """Say for the certificate what was asked for and what was written, as it reads again."""
-    same = shape.kind == source.listing.format.kind
-    dialect = getattr(source.files[0], "dialect", None) if same else None
-    delimiter = None if dialect is None else dialect.delimiter
-    reading = {"format": str(shape), "encoding": read["encoding"] if same else "utf-8", "delimiter": delimiter}
-    gaps = (read["na"] if shape.kind in ("csv", "tsv") else ()) or EMPTY
-    _, made = open_table(written, {**reading, "na": gaps}, threads=source.threads, watch=source.watch)
-    return Record(
-        columns=relabel.decode.roles,
-        na=gaps,
-        options={name: value for name, value in asked.items() if name not in _NOT_RECORDED},
-        form=relabel.form,
-        new=relabel.names,
-        random_state=relabel.random_state,
-        reading=reading,
-        fingerprints=fingerprints(made, relabel.decode, relabel.form, relabel.names),
-        n_rows=source.n_rows or 0,
-        command=command_line(),
-        realised=None if found is None else found.to_json(),
-    )
 
 
 def _print_result(

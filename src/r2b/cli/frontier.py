@@ -12,8 +12,9 @@ from r2b._files import AtomicWriter, table_of
 from r2b._files.formats import format_for
 from r2b._files.text import compress
 from r2b.cli import completing, options
+from r2b.cli.costs import cost_files
 from r2b.cli.options import asked_of, columns_of, on_lines, open_table
-from r2b.cli.printing import DONE, NOT_REACHED, Meter, print_json, print_text
+from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, print_json, print_text
 from r2b.engines.files.writing import kept_files
 from r2b.engines.tables import class_names, roles_of
 from r2b.errors import NotSolvedWarning, ParameterError
@@ -57,9 +58,9 @@ def frontier_command(
     """  # noqa: D301
     path = _path(epsilons, points)
     solves = path if isinstance(path, int) else len(path)
-    with AtomicWriter(force=force) as writer, Meter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
-        scan, source = open_table(data, reading, threads=given["threads"])
-        writer.keep = (*kept_files(source), *filter(None, [given["costs"]]))
+    with AtomicWriter(force=force) as writer, RowMeter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
+        scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
+        writer.keep = (*kept_files(source), *(cost_files(given["costs"]) if given["costs"] else ()))
         if output is not None:
             writer.check(output)
             shape = format_for(output, output_format)

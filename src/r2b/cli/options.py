@@ -14,15 +14,14 @@ from functools import wraps
 from typing import Any
 
 import click
-import numpy as np
 
 from r2b import Continuous, Membership, Scan
 from r2b._files import did_you_mean
 from r2b._files.formats import MOST_UNPACKED, as_text, unpacked_within
 from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b.cli import completing
+from r2b.cli.costs import costs_of
 from r2b.cli.printing import spelled
-from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.listing import Listing
 from r2b.engines.files.progress import PassProgress
@@ -92,8 +91,8 @@ def _unpacked(context: click.Context, option: click.Parameter, value: int) -> No
 
 reading = gathered(
     "reading",
-    ("format", "encoding", "delimiter", "na"),
-    click.option("--format", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet or arrow, such as csv.gz."),
+    ("format", "encoding", "delimiter", "na", "sheet"),
+    click.option("--format", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet, arrow or xlsx, such as csv.gz."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option(
         "--delimiter",
@@ -104,6 +103,7 @@ reading = gathered(
     click.option(
         "--na", multiple=True, metavar="TEXT", help="Text of CSV and TSV that means missing; repeatable. By default an empty field."
     ),
+    click.option("--sheet", metavar="NAME", help="Sheet of a workbook (.xlsx), where several have cells."),
     click.option(
         "--max-unpacked",
         type=click.IntRange(min=1),
@@ -155,7 +155,11 @@ bounds = together(
     click.option("--target", multiple=True, metavar="SHARE", help="With --bound target: 'population', or 'class=share' for each class."),
     option_of_debias("lam", "1 is squared distance; less changes fewer labels."),
     option_of_debias("objective", "Closest labels, or the fewest changed."),
-    file_option("costs", "Table of what it costs to turn one class (row) into another (column).", metavar="FILE"),
+    file_option(
+        "costs",
+        "Table of what it costs to turn one class (row) into another (column); or 'ordinal=low,middle,high': as many places as it goes.",
+        metavar="FILE",
+    ),
     normalize,
 )
 
@@ -362,33 +366,4 @@ def asked_of(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any
         asked["epsilon"] = per_class("--epsilon", given["epsilon"], classes) if given["epsilon"] else 0.0
     target = given["target"]  # a word, or a share for each class
     asked["target"] = target[0] if len(target) == 1 and "=" not in target[0] else per_class("--target", target, classes)
-    return asked | {"costs": _costs_of(given["costs"], classes)}
-
-
-def _costs_of(path: str | None, classes: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """Read a table of costs: its first column names the class that is left, the other columns the class that is taken.
-
-    Raises
-    ------
-    InputError
-        The table does not have every class once, as a row and as a column.
-    """
-    if path is None:
-        return None
-    source = FileSource.open(path)
-    names = as_text(list(classes), "classes")
-    first, *others = source.names
-    table = source.columns(source.names)
-    left = as_text(table[first], first)
-    for found, where in ((others, "columns"), (left, "rows")):
-        if sorted(found) != sorted(names):
-            odd = next(iter(sorted(set(names) ^ set(found))), next((name for name in found if found.count(name) > 1), ""))
-            raise InputError(
-                f"The {where} of {source.name} are not the classes: {odd!r} is only in one of them, or there twice.",
-                remedy=f"Name every class once as a row and as a column: {', '.join(map(repr, names[:10]))}.",
-                path=path,
-                value=odd,
-            )
-    order = [left.index(name) for name in names]
-    by_column = [np.asarray(numbers_of(table[name], name).to_numpy(zero_copy_only=False), np.float64) for name in names]
-    return np.column_stack(by_column)[order]
+    return asked | {"costs": None if given["costs"] is None else costs_of(given["costs"], classes)}

@@ -71,7 +71,7 @@ class Meter:
         self._bar: Any = None
         self._task: Any = None
         self._first, self._last = math.nan, 0
-        self._solve, self._part = 0, 0.0
+        self._solve, self._part, self._done = 0, 0.0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +105,10 @@ class Meter:
         if self._bar is None:
             self._bar = _bar()
             self._task = self._bar.add_task(description, total=None)
-        seen = {"total": None if done is None else 1.0, "completed": done or 0.0, "description": description}
+        if done is not None and done < self._done:
+            self._bar.reset(self._task)  # a pass of its own: its time left does not follow from the one before
+        self._done = done or 0.0
+        seen = {"total": None if done is None else 1.0, "completed": self._done, "description": description}
         self._bar.update(self._task, **seen, refresh=done is not None)
 
 
@@ -140,12 +143,16 @@ def _bar() -> Any:
 
 _OPTIONS = (
     *("families", "bound", "target", "missing", "min_group_size", "small_groups", "absent", "normalize", "lam", "objective"),
-    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit", "new_column", "key", "na", "encoding", "format", "force"),
+    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit", "new_column", "key", "na", "encoding", "format", "force", "sheet"),
 )
 _SPELLED = re.compile(rf"\b({'|'.join(_OPTIONS)})=(?:'([^']*)'|\"([^\"]*)\"|([\w.]+))")
 _BARE = re.compile(rf"(?<![-\w])({'|'.join(name for name in _OPTIONS if '_' in name)})\b")
 _TRACE = re.compile(r"\nTraceback \(most recent call last\):\n(?: .*\n)+(.*)\n?")  # of a process of its own; --debug has it whole
-_SAVED = "Pass a file written by FairLabels.save."
+_REWORDED = {
+    " where it is offered": "",
+    "Pass a file written by FairLabels.save.": "Pass the certificate that r2b debias wrote.",
+    "costs={'ordinal': [...]}": "--costs ordinal=low,middle,high",
+}
 _NARROWEST = 30  # columns: on anything narrower, lines are left to the terminal
 _NAMES = {
     "y": "the label",
@@ -216,10 +223,19 @@ def _fold(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=" " * deep, drop_whitespace=True, break_long_words=False, break_on_hyphens=False)
 
 
+_OUTCOME = re.compile(r"^(  )?(ok|FAIL|Verified|NOT VERIFIED)(?=[ :])", re.MULTILINE)
+
+
 def print_text(text: str, *, err: bool = False) -> None:
-    """Print a text; its first line stands out on a terminal."""
+    """Print a text; on a terminal its first line stands out, and what was checked is green or red."""
     first, _, rest = folded(visible(text), sys.stderr if err else sys.stdout).partition("\n")
+    first, rest = (_OUTCOME.sub(_outcome, part) for part in (first, rest))
     click.echo(click.style(first, bold=True) + (f"\n{rest}" if rest else ""), err=err, color=colour())
+
+
+def _outcome(found: re.Match[str]) -> str:
+    tint = "green" if found[2] in ("ok", "Verified") else "red"
+    return (found[1] or "") + click.style(found[2], fg=tint, reset=False) + "\x1b[39m"  # ends the colour alone: the line may be bold
 
 
 def print_json(facts: Any) -> None:
@@ -242,7 +258,10 @@ def format_error(error: R2BError | DataWarning) -> tuple[str, str]:
     problem = re.sub(r"\b(?:sensitive|control)_features\[('[^']*')\]", r"column \1", problem)
     problem = _TRACE.sub(r" \1", problem)
     problem = _LEADING.sub(lambda m: f"--{_ARGUMENTS.get(m[1], m[1]).replace('_', '-')}", problem)
-    remedy = as_options(error.remedy).replace(" where it is offered", "").replace(_SAVED, "Pass the certificate that r2b debias wrote.")
+    remedy = error.remedy
+    for ours, theirs in _REWORDED.items():
+        remedy = remedy.replace(ours, theirs)
+    remedy = as_options(remedy)
     problem = re.sub(r"^standard input\b", "Standard input", problem)
     return one_line(problem.strip()), one_line(remedy)
 

@@ -266,7 +266,7 @@ class Scan:
         request, settings = request_and_settings(options, without=_WITHOUT)
         costs, normalize = options.get("costs"), options.get("normalize", False)
         task: Task
-        if not roles.categorical or (roles.soft and costs is not None):
+        if not roles.categorical or (roles.soft and (costs is not None or settings.objective == "agreement")):
             data = gathered(self.source, roles, request.missing, normalize=normalize)
             task = MemoryTask.of(data, request, settings, costs)
             rows = TableRows(self.source, roles, data.schema, None if roles.soft else data, normalize, data, data.n_rows)

@@ -132,13 +132,15 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
             alone.append((member.name, names[0]))
         rows = groups.counts if families.by_cell else groups.counts @ counting.design(groups)
         small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]
+    # Names of groups of several columns say which themselves.
+    start = f"{groups.columns[0]}=" if len(groups.columns) == 1 and groups.columns[0] else ""
     if alone:
-        shown = listed(f"{written(group)!r}" for _, group in alone)
+        shown = listed(repr(f"{start}{written(group)}") for _, group in alone)
         problem = f"There is one group only, {shown}, so that every label is in parity with nothing to compare."
         yield Doubt("one group", alone[0][0], tuple(group for _, group in alone), problem, "Check that the right column was passed.")
     if small:
         small.sort(key=lambda each: each[0])
-        shown = listed(f"{written(name)!r} ({rows:g})" for rows, name in small)
+        shown = listed(f"{start + written(name)!r} ({rows:g})" for rows, name in small)
         many = f"{len(small):,} groups have" if len(small) > 1 else "One group has"
         problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {shown}."
         remedy = f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."

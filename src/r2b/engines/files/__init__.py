@@ -1,4 +1,4 @@
-"""Tables in files, one or many: Parquet, Arrow, CSV, TSV and JSON Lines, read part by part in a fixed order, however small or large."""
+"""Tables in files, one or many: Parquet, Arrow, CSV, TSV, JSON Lines and Excel, read part by part in a fixed order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FileSource(Source):
     scratch : str or None
         Folder for what is decoded; that of the system by default.
     watch : callable or None
-        Told after every piece how far a pass is: a :class:`PassProgress`.
+        Told after every piece how far a pass is.
 
     Examples
     --------
@@ -91,6 +91,7 @@ class FileSource(Source):
         *,
         na: str | Sequence[str] = EMPTY,
         encoding: str = "utf-8",
+        sheet: str | None = None,
         threads: int | None = None,
         scratch: str | None = None,
         stream: BinaryIO | None = None,
@@ -100,19 +101,19 @@ class FileSource(Source):
 
         Parameters
         ----------
-        path : path, pattern, folder, list of paths, or Listing
-            "-" is standard input.
+        path : path, pattern, folder, list of paths, or Listing ("-" is standard input)
         format : str, optional
             Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.
         delimiter, na
-            Of CSV and TSV: what separates fields (seen from the header by default), and one text or several that mean missing (empty fields
-            by default).
+            Of CSV and TSV: what separates fields (seen from the header by default), and texts that mean missing (empty fields by default).
         encoding : str
             Of text.
+        sheet : str, optional
+            Of a workbook, where several have cells.
         threads : int, optional
             Threads that read; all cores by default.
         scratch : str, optional
-            Folder for decoded probabilities and copies of streams; the system's by default.
+            Folder for scratch files; the system's by default.
         stream : binary file, optional
             Read instead of opening the path, which then is a name only.
         progress : callable, optional
@@ -136,7 +137,9 @@ class FileSource(Source):
         if na != EMPTY and listing.format.kind not in ("csv", "tsv"):
             problem = f"{listing.name} is {listing.format}, which says itself what is missing; text that means it (na) is for CSV and TSV."
             raise ParameterError(problem, remedy="Leave it out, and make what should count as missing null in the table.", na=na)
-        stored = [open_stored(part, listing.format, delimiter, na, encoding, scratch) for part in listing.parts]
+        if sheet is not None and listing.format.kind != "xlsx":
+            raise ParameterError(f"{listing.name} is {listing.format}, which has no sheets.", remedy="Leave the sheet out.", sheet=sheet)
+        stored = [open_stored(part, listing.format, delimiter, na, encoding, scratch, sheet) for part in listing.parts]
         refuse_other_columns(stored, listing.format)
         keys = key_values(listing.parts)
         both = next((name for name in keys if name in stored[0].schema.names), None)
@@ -239,7 +242,7 @@ class FileSource(Source):
             total += unfolded_bytes(found[-1])
             refuse_growth(self.name, self.n_bytes, total)
         if not found:
-            header = " a header and" if self.listing.format.kind in ("csv", "tsv") else ""
+            header = " a header and" if self.listing.format.kind in ("csv", "tsv", "xlsx") else ""
             raise EmptyError(f"{self.name} has{header} no rows.", remedy="Pass at least one row.", path=self.listing.root)
         table = pyarrow().Table.from_batches(found)
         return {name: table.column(name) for name in dict.fromkeys(names)}
@@ -276,15 +279,16 @@ class FileSource(Source):
 
     def teller(self, done: Mapping[int, int] = _NONE) -> Callable[[ReadJob], None]:
         """Give what is called with every job of a pass, and tells whoever watches; ``done`` are rows of files that need none."""
-        begun, rows, total = monotonic(), sum(done.values()), self.n_rows
-        # Of text that is not packed, the bytes tell how far it is before anybody has counted its rows.
-        size, read = 0 if self.listing.format.compression else self.n_bytes, sum(self.files[number].n_bytes for number in done)
-        before = (rows / total if total else read / size if size else 0.0) if done else 0.0
+        begun, rows, total, last = monotonic(), sum(done.values()), self.n_rows, 0
+        passed = sum(self.files[number].n_bytes for number in done)
+        before = (rows / total if total else passed / self.n_bytes) if done else 0.0
 
         def told(job: ReadJob) -> None:
-            nonlocal rows, read
-            rows, read = rows + job.n_rows, read + (0 if job.chunk is None else len(job.chunk.raw))
-            share = rows / total if total else read / size if read and size else None
+            nonlocal rows, passed, last
+            # Of text the bytes tell how far it is before anybody has counted its rows; where they begin anew there is another file.
+            read = 0 if job.chunk is None else job.chunk.consumed
+            passed, last, rows = passed + (last if read < last else 0), read, rows + job.n_rows
+            share = rows / total if total else (passed + read) / self.n_bytes if read else None
             if self.watch is not None:
                 self.watch(PassProgress(rows, None if share is None else min(share, 1.0), monotonic() - begun, len(done), before))
 

@@ -91,7 +91,9 @@ class Stored(ABC):
         return found.st_size, found.st_mtime_ns
 
 
-def open_stored(part: Part, shape: Format, delimiter: str | None, na: Sequence[str], encoding: str, scratch: str | None) -> Stored:
+def open_stored(
+    part: Part, shape: Format, delimiter: str | None, na: Sequence[str], encoding: str, scratch: str | None, sheet: str | None = None
+) -> Stored:
     """Open a file of any format; a compressed one that is no text is unpacked to a scratch file first.
 
     Raises
@@ -115,6 +117,10 @@ def open_stored(part: Part, shape: Format, delimiter: str | None, na: Sequence[s
         from r2b.engines.files.typed import ArrowStored
 
         made = ArrowStored(part)
+    elif shape.kind == "xlsx":
+        from r2b.engines.files.workbook import WorkbookStored
+
+        made = WorkbookStored(part, sheet)
     elif shape.kind == "jsonl":
         from r2b.engines.files.jsonl import JsonStored
 
@@ -162,6 +168,8 @@ class Chunk:
         Where records end; None where every line is one.
     offset : int
         Bytes before it.
+    consumed : int
+        Bytes of the file, packed or not, that were read by then: how far a pass is.
     """
 
     raw: bytes
@@ -170,6 +178,7 @@ class Chunk:
     n_records: int
     ends: Whole | None = None
     offset: int = 0
+    consumed: int = 0
 
     def line_of(self, record: int) -> int:
         """Say on which line a record begins."""
@@ -245,7 +254,7 @@ class TextStored(Stored):
     def start(self) -> str:
         """Give the text at the start of the file, which has its header."""
         head = b""
-        for piece in self._pieces():
+        for piece, _ in self._pieces():
             head += piece
             if len(head) >= _HEAD and (b"\n" in head or b"\r" in head):
                 break
@@ -257,12 +266,12 @@ class TextStored(Stored):
     def chunks(self) -> Iterator[Chunk]:
         """Cut the file after its header into whole records; blank lines at its end come last, as a chunk without records."""
         pieces = self._pieces()
-        carry, row, line, blank, last = b"", 0, 1 + self._header_lines, b"", False
+        carry, row, line, blank, last, consumed = b"", 0, 1 + self._header_lines, b"", False, 0
         while len(carry) < len(self._header):
-            carry += next(pieces)
+            carry += next(pieces)[0]
         carry, offset = carry[len(self._header) :], len(self.mark) + len(self._header)
         while not last:
-            more = next(pieces, b"")
+            more, consumed = next(pieces, (b"", self.n_bytes))
             last, carry = not more, carry + more
             raw, ends = self._cut(carry, last, line)
             carry = carry[len(raw) :]
@@ -275,16 +284,16 @@ class TextStored(Stored):
             kept = raw[: body + (2 if raw[body : body + 2] == b"\r\n" else 1)] if body else b""
             blank += raw[len(kept) :]
             if kept:
-                chunk = self._chunk(kept, ends, row, line, offset)
+                chunk = replace(self._chunk(kept, ends, row, line, offset), consumed=consumed)
                 yield chunk
                 row += chunk.n_records
             line, offset = line + n_lines(raw), offset + len(raw)
         if blank:
             yield Chunk(blank, row, line - n_lines(blank), 0)
 
-    def _pieces(self) -> Iterator[bytes]:
-        """Give the text after the mark in UTF-8."""
-        with reading(self.part), opened(self.part.path, self.format.compression) as file:
+    def _pieces(self) -> Iterator[tuple[bytes, int]]:
+        """Give the text after the mark in UTF-8, each piece with the bytes of the file that were read for it and those before."""
+        with reading(self.part), open(self.part.path, "rb") as packed, opened(packed, self.format.compression) as file:
             place, line = len(file.read(len(self.mark))), 1
             decoder = None if self.encoding == "utf-8" else codecs.getincrementaldecoder(self.encoding)()
             while True:
@@ -299,7 +308,7 @@ class TextStored(Stored):
                         raise self._undecodable(place - len(held), held + raw, cause.start, line) from cause
                     place, line, piece = place + len(raw), line + text.count("\n"), text.encode()
                 if piece:
-                    yield piece
+                    yield piece, packed.tell() if raw else self.n_bytes
                 if not raw:
                     return
 

@@ -34,6 +34,7 @@ Piece = Any
 
 _DELIMITED = ("csv", "tsv")
 _SYNCED = 8  # files that wait for the disk at once
+_EMPTY_IS_MISSING = (*_DELIMITED, "xlsx")
 
 
 def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
@@ -100,7 +101,7 @@ def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
     if own.is_text or shape.is_text:
         source.refuse_twice(source.names)
     schema, roles = relabel.decode.schema, relabel.decode.roles
-    if shape.kind in _DELIMITED and own.kind not in _DELIMITED:
+    if shape.kind in _EMPTY_IS_MISSING and own.kind not in _EMPTY_IS_MISSING:
         values: dict[str, Any] = dict(zip(schema.columns, schema.vocabularies, strict=True))
         for name, vocabulary in [*values.items(), *([] if roles.soft else [(roles.label[0], schema.classes)])]:
             if (name in roles.attributes or name in roles.label) and "" in vocabulary.values.tolist():
@@ -299,6 +300,10 @@ def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, ta
     if not shape.is_text:
         from r2b.engines.files.typed import ArrowOut, ParquetOut
 
+        if shape.kind == "xlsx":
+            from r2b.engines.files.workbook import WorkbookOut
+
+            return WorkbookOut(target, shape.compression, new_schema(source, file, relabel).names, getattr(file, "sheet", "Sheet1"))
         kind = ParquetOut if shape.kind == "parquet" else ArrowOut
         return kind(target, shape.compression, new_schema(source, file, relabel), file, relabel)
     own = (file.encoding, file.mark) if isinstance(file, TextStored) and _by_line(source, shape) else ()
