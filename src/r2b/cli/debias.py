@@ -21,7 +21,7 @@ from r2b._files.paths import is_device
 from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
-from r2b._verify.record import beside, reads_again, record_of
+from r2b._verify.record import Record, beside, reads_again, record_of
 from r2b.cli import completing, options
 from r2b.cli.costs import cost_files
 from r2b.cli.options import asked_of, columns_of, command_line, named, on_lines, open_table
@@ -130,8 +130,8 @@ def debias_command(
             if proof is not None:
                 meter.now("Checking")
                 how = reads_again(source, shape, reading["encoding"], reading["na"])
-                made = open_table(written, how, threads=source.threads, watch=source.watch)[1]
-                record = record_of(source, relabel, made, how, asked, command_line(), found)
+                again = open_table(written, how, threads=source.threads, watch=source.watch)[1]
+                record = record_of(source, relabel, again, how, asked, command_line(), found)
                 writer.write(proof, record.encoded(fair))
             if reports:
                 from r2b.cli.reports import write_reports
