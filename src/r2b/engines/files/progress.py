@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class PassProgress:
     """How far a pass over files is, reading or writing.
 
-    ``rows`` are done so far, a ``share`` from 0 to 1 of the whole (None where only reading tells how much there is, as in compressed text
-    the first time), in so many ``seconds``. Of a write that goes on with one that was stopped, ``taken_over`` files were finished before,
-    a share of ``before``.
+    ``rows`` are done so far, a ``share`` from 0 to 1 of the whole (by rows where their number is known, else by bytes read; None where
+    neither tells), in so many ``seconds``. Of a write that goes on with one that was stopped, ``taken_over`` files were finished before, a
+    share of ``before``.
 
     Examples
     --------

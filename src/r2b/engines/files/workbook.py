@@ -12,7 +12,7 @@ from r2b._files.arrow import pyarrow
 from r2b._files.workbook import SheetWriter, read_sheet
 from r2b.engines.files.listing import Part
 from r2b.engines.files.typed import ArrowStored
-from r2b.engines.files.writing import Out
+from r2b.engines.files.outs import Out
 from r2b.engines.spool import copied
 
 
