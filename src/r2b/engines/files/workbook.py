@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 from r2b._files.arrow import pyarrow
 from r2b._files.workbook import SheetWriter, read_sheet
 from r2b.engines.files.listing import Part
-from r2b.engines.files.typed import ArrowStored
 from r2b.engines.files.outs import Out
+from r2b.engines.files.typed import ArrowStored
 from r2b.engines.spool import copied
 
 
