@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PARTS := spark or dask or scale or browser or app or experiments or boosters or torch or slow
 SPREAD := -n 2
 
-.PHONY: help demo test check test-processors bench bench-scale bench-peers bench-models learners reproduce reproduce-quick reference lint lock clean
+.PHONY: help demo test check test-processors bench bench-scale bench-peers bench-models learners reproduce reproduce-quick docs dist lint lock clean
 
 help:  ## say what each command does
 	@grep -hE '^[a-z-]+: .*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -64,8 +64,14 @@ reproduce: $(STAMP)  ## repeat the experiments of the paper at its own settings 
 reproduce-quick: $(STAMP)  ## repeat them at small settings (minutes)
 	@$(RUN) -m experiments all --quick
 
-reference: $(STAMP)  ## write the page that lists every public name
-	@$(RUN) scripts/make_reference_page.py
+docs: $(STAMP)  ## build the site in site/: pages, reference from docstrings, a gallery that runs (a minute or two; no network)
+	@$(RUN) -m sphinx --quiet --fail-on-warning --keep-going -b html docs site -d site/.doctrees
+	@echo "The site is site/index.html"
+
+dist: $(STAMP)  ## build wheel and source distribution in dist/, and check them as PyPI does
+	@rm -rf dist
+	@$(RUN) -m hatchling build -t wheel -t sdist
+	@$(RUN) -m twine check --strict dist/*
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) -m ruff check .
@@ -80,7 +86,7 @@ lock: $(STAMP)  ## pin the development environment anew, with hashes
 	@sed -i.old '/^# WARNING: The following packages were not pinned/,$$d' requirements-dev.txt && rm -f requirements-dev.txt.old
 
 clean:  ## remove the environment, caches and build leftovers
-	@rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site docs/examples docs/reference/generated
 	@find src tests scripts benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp is written last, so that an interrupted install is done again.

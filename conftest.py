@@ -77,6 +77,7 @@ PARTS = {
     "tests/test_methods_admm": "slow",
     "tests/test_packaging": "slow",
     "tests/test_scale_files_faults": "slow",
+    "tests/test_site": "slow",
     "tests/test_sklearn_common": "slow",
     "tests/test_sklearn_interplay": "slow",
     "tests/test_sklearn_forms": "slow",

@@ -199,11 +199,6 @@ def test_every_field_of_a_certificate_file_is_documented() -> None:
     assert not [field for kind in (Record, ColumnRoles) for field in (*kind.__dataclass_fields__, "r2b") if f"`{field}`" not in text]
 
 
-def test_every_page_is_listed_on_the_first_one() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert not [page.name for page in PAGES if page.parent.name == "docs" and f"(docs/{page.name})" not in readme]
-
-
 def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
     import r2b
 

@@ -20,7 +20,7 @@ import r2b
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-FOR_DEVELOPERS = {"bench", "dev"}
+FOR_DEVELOPERS = {"bench", "dev", "docs"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MEGABYTE = 2**20
 

@@ -120,7 +120,7 @@ class Frontier(Sequence[FrontierPoint]):
         return "\n".join(lines + ([f"{_SHOWN} of {len(self)} points; to_frame() has all."] if len(self) > _SHOWN else []))
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
-        """Give one row per point as a frame, with the fields of :class:`FrontierPoint` as columns.
+        """Give one row per point as a frame, with the fields of a point as columns.
 
         Parameters
         ----------

@@ -125,7 +125,7 @@ class FairLabels(Summary):
             The same number gives the same draw; None a new one each time.
         key : array-like of shape (N,), or list of such, optional
             What tells rows apart; their numbers by default. The draw of a row follows from its key and ``random_state`` alone, wherever
-            the rows live: :meth:`r2b.FairTable.frame` draws the same.
+            the rows live: :meth:`frame` draws the same.
 
         Returns
         -------

@@ -348,8 +348,8 @@ def scan(data: Any, **options: Any) -> Scan:
         Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a RecordBatchReader or
         another Arrow stream, which is copied to a scratch file, since it can be read but once.
     **options
-        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``, as for
-        :meth:`r2b.engines.files.FileSource.open`.
+        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``
+        (``r2b.engines.files.FileSource.open`` says what each takes).
 
     Returns
     -------

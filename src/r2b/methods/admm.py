@@ -113,7 +113,7 @@ class R2B(LabelMethod):
     binary : {"exact", "sgd"}
         How the binary problems are solved: sorted breakpoints, or descent (started from the thresholds of the round before).
     steps, epochs, batch_size
-        Of the descent: :class:`Descent`. Not used by "exact".
+        Of the descent: :class:`~r2b.methods.rto.Descent`. Not used by "exact".
     random_state : int or numpy.random.Generator
         Draws the minibatches of the descent.
 

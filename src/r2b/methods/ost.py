@@ -164,7 +164,7 @@ def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[
     Returns
     -------
     prices : ndarray of shape (n_groups,)
-        The price mu of each group, for :func:`transform_scores`; weighted by the shares of the groups they sum to 0.
+        The price mu of each group, for ``transform_scores``; weighted by the shares of the groups they sum to 0.
     targets : ndarray of shape (n_groups,)
         The mean score of each group after the transformation: all equal where epsilon is 0.
 
@@ -214,7 +214,7 @@ class OST(LabelMethod):
     Attributes
     ----------
     prices_ : ndarray of shape (n_groups, n_classes)
-        The price of each group for each class, see :func:`transform_scores`.
+        The price of each group for each class, see ``transform_scores``.
     targets_ : ndarray of shape (n_groups, n_classes)
         The group means before rows are divided by their sum.
 

@@ -120,7 +120,7 @@ class RTO:
         Labels or probabilities in [0, 1] (pre-processing), or ``2 * probability - 1`` in [-1, 1] (post-processing, where the largest
         expected accuracy is sought). Never guessed from the data: a signed score may happen to have no negative value.
     steps, epochs, batch_size, tol
-        Of the descent: :class:`Descent`.
+        Of the descent: :class:`~r2b.methods.rto.Descent`.
     random_state : int, Generator or None
         Draws the minibatches.
 

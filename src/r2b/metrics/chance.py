@@ -88,7 +88,7 @@ def sampling_level(
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic.demographic_parity`. A weight stays with its label and moves between groups.
+        As for :func:`r2b.metrics.demographic_parity`. A weight stays with its label and moves between groups.
     n_permutations : int
     quantiles : tuple of float
     random_state : int

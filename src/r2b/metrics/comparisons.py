@@ -174,7 +174,7 @@ def families_of(cells: Groups, families: Families) -> list[CellFamily]:
     ----------
     cells : Groups
     families : {"crossed", "marginal", "both"} or list
-        As for :func:`r2b.metrics.demographic.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity`.
 
     Raises
     ------

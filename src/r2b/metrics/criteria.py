@@ -87,7 +87,7 @@ def largest_by_chance(data: Dataset, families: Families, level: float = 0.95, ow
     ----------
     data : Dataset
     families : {"crossed", "marginal", "both"} or list
-        As for :func:`r2b.metrics.demographic.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity`.
     level : float
     own : list of int or None, optional
         For each true class, the last control feature, the one class that counts among its rows; all without it.

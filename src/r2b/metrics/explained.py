@@ -66,7 +66,7 @@ def explained_variation(
     sample_weight : array-like of shape (N,), optional
         Rows of weight 0 do not count.
     basis : {"linear", "spline"}, callable or sequence of callables
-        The functions of the attribute that are looked at, as for :func:`r2b._data.basis.fit_basis`.
+        The functions of the attribute that are looked at, as for :class:`r2b.Continuous`.
     knots : int or array-like, default 5
 
     Returns

@@ -304,10 +304,10 @@ def parity_interval(
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity`.
     level : float
     method : {"binomial", "bootstrap", "normal"}
-        None is exact for a maximum; all are conservative, see :func:`gap_interval`. The first alone is right for groups of few rows: there
+        None is exact for a maximum; all are conservative. The first alone is right for groups of few rows: there
         the others collapse where labels happen to be alike.
     n_boot : int
         Resamples of "bootstrap".

@@ -74,7 +74,7 @@ def equalized_odds(
     y_pred : array-like of shape (N,) or (N, L)
         Predicted classes, or probabilities over L classes.
     sensitive_features, control_features, families, sample_weight, method
-        As for :func:`r2b.metrics.demographic.demographic_parity`, among the rows of a true class.
+        As for :func:`r2b.metrics.demographic_parity`, among the rows of a true class.
     absent : {"report", "error"}
         A group without rows of a true class has no rates there. It is compared with the others where it has some, and named by
         :func:`equalized_odds_by_class`; or it is refused by name. Where no true class has rows of two groups, both refuse.

@@ -44,7 +44,7 @@ class Score:
     index: Any = field(default=None, repr=False)
 
     def interval(self, level: float = 0.99, *, method: IntervalMethod = "normal", n_boot: int = 1_000, random_state: int = 0) -> Interval:
-        """Give a confidence interval, as :func:`r2b.metrics.intervals.mean_interval` says."""
+        """Give a confidence interval."""
         return mean_interval(self.rows, self.weight, IntervalSettings(level, method, n_boot, random_state))
 
 
@@ -80,7 +80,7 @@ class ErrorParity:
     def interval(
         self, level: float = 0.99, *, method: IntervalMethod = "bootstrap", n_boot: int = 1_000, random_state: int = 0
     ) -> Interval:
-        """Give a confidence interval; for a maximum it is conservative, see :func:`r2b.metrics.intervals.gap_interval`."""
+        """Give a confidence interval; for a maximum it is conservative."""
         settings = IntervalSettings(level, method, n_boot, random_state)
         sample = sample_of_values(self.rows, self.codes, self.weight, len(self.groups)) if method == "bootstrap" else None
         return gap_interval(self.codes, self.rows[:, None], self.losses[:, None], self.weight, sample, settings)
@@ -149,7 +149,7 @@ def _at_labels(values: Array, labels: Labels, block: slice) -> Array:
 
 
 def tv_accuracy(y_true: Any, scores: Any, *, classes: Any = None, sample_weight: Any = None) -> Score:
-    """Give 1 minus the mean distance in total variation, half of |p - y|_1, of predicted probabilities from the labels.
+    """Give 1 minus the mean distance in total variation, half of ``|p - y|_1``, of predicted probabilities from the labels.
 
     For class labels this is the mean probability of the true class. The paper measures COCO so.
 

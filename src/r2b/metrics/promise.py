@@ -172,7 +172,7 @@ def parity_promise(
     y_true : array-like of shape (N,), optional
         True classes, for the other two criteria.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        What is bounded: the measure of this name in :mod:`r2b.metrics`.
+        What is bounded: the measure of this name in ``r2b.metrics``.
     families, control_features, classes
         As for :func:`r2b.metrics.equalized_odds`.
     sample_weight : array-like of shape (N,), optional

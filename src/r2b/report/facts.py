@@ -70,7 +70,7 @@ def gather(
     frontier_points : int
         Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
     n_permutations, n_boot, level, random_state, clusters
-        As for :func:`r2b._audit.audit`. The same input and random_state give the same facts, but for a date.
+        As for :func:`r2b.audit`. The same input and random_state give the same facts, but for a date.
     leaving : tuple (str, Realised), optional
         The form in which labels would leave, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
     date : datetime, str, False or None
@@ -262,6 +262,15 @@ def _made(form: str, proof: Certificate, leaving: Leaving | None) -> dict[str, A
 
 def to_json(facts: dict[str, Any]) -> str:
     """Write the facts as strict JSON, in a fixed order, with a newline at the end.
+
+    Parameters
+    ----------
+    facts : dict
+        What :func:`gather` gives.
+
+    Returns
+    -------
+    str
 
     Examples
     --------

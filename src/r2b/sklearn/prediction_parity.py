@@ -95,7 +95,7 @@ def measure(
     probabilities : ndarray of shape (n, L), optional
     predicted : ndarray of shape (n,)
     sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity`.
     y : array-like of shape (n,), optional
         True classes, for the accuracy.
     n_permutations : int

@@ -324,7 +324,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         X : array, sparse matrix or frame
             Rows that the model was not trained on.
         sensitive_features, sample_weight
-            As for :func:`r2b.metrics.demographic.demographic_parity`.
+            As for :func:`r2b.metrics.demographic_parity`.
         y : array-like of shape (n,), optional
             True classes, for the accuracy.
         n_permutations : int
