@@ -215,6 +215,15 @@ def facts_of(
 def facts_of_audit(found: Audit, *, label_name: str | None = None, trace: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Put an audit alone into the dictionary that :func:`gather` gives; what is about a change is None.
 
+    Parameters
+    ----------
+    found : Audit
+        With its data, as :func:`r2b.audit` gives it.
+    label_name : str, optional
+        What the label is called.
+    trace : mapping, optional
+        Date, checksums of files and how to verify, where they are known.
+
     Examples
     --------
     >>> from r2b._audit import audit
