@@ -302,11 +302,11 @@ class Page:
         """Print to a PDF."""
         path.write_bytes(base64.b64decode(self.send("Page.printToPDF", printBackground=False)["data"]))
 
-    def axe(self) -> list[str]:
-        """Check accessibility with axe-core and give its serious and critical findings; skip where axe-core cannot be had."""
+    def axe(self, every: bool = False) -> list[str]:
+        """Check accessibility with axe-core and give its serious and critical findings, or every one; skip where it cannot be had."""
         self.evaluate(axe_source() + "; 0")
         found = self.evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => r.violations)")
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        serious = [each for each in found if every or each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {each['help']}: {node['html'][:160]}" for each in serious for node in each["nodes"]]
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ def to_markdown(facts: dict[str, Any]) -> str:
     '# Labels do not differ between groups'
     """
     date = f" of {text(facts['trace']['date'])}" if facts["trace"]["date"] else ""
-    who = f"{text(words.isolated(facts['label']))} by {text(words.attributes(facts))}"
+    who = f"{text(words.label_of(facts))} by {text(words.attributes(facts))}"
     head = f"Parity report{date}: {who}, {facts['data']['rows']:,} rows."
     parts = [f"# {text(words.title(facts))}", head, *_answer(facts), *(text(sentence) for sentence in words.summary(facts))]
     parts.append(f"**What next.** {text(words.what_next(facts))}")

@@ -95,7 +95,7 @@ def report_of_audit(found: Any, label_name: str | None, date: Any, suppress_belo
     """Make the report of an audit; arguments as for :meth:`r2b.Audit.report`."""
     assert isinstance(found, Audit) and found.data is not None
     trace = {"date": stamp(date), "input": mark_of(found.data), "output": None, "verify": verify or _audit_lines(found)}
-    facts = facts_of_audit(found, label_name=label_name, trace=trace)
+    facts = facts_of_audit(found, label_name=label_name or _label_name(None, found.data), trace=trace)
     return Report(suppressed(facts, suppress_below, found))
 
 
@@ -125,7 +125,7 @@ def report_of_labels(
         audit,
         held,
         frontier,
-        label_name=asked["label_name"] or _label_name(fair),
+        label_name=asked["label_name"] or _label_name(fair.rows, data),
         settings=settings,
         leaving=None if left is None else (form, left),
         form=form,
@@ -171,8 +171,10 @@ def _files(fair: FairLabels) -> list[dict[str, Any]]:
     return [] if listing is None else files_of([part.path for part in listing.parts])
 
 
-def _label_name(fair: FairLabels) -> str | None:
-    return fair.rows.roles.stem if isinstance(fair.rows, TableRows) else None
+def _label_name(rows: Any, data: Dataset) -> str | None:
+    """Give what the label is called where it came: the name of its column."""
+    name = rows.roles.stem if isinstance(rows, TableRows) else getattr(data.labels.vocabulary.native, "name", None)
+    return name if isinstance(name, str) else None
 
 
 def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:

@@ -84,9 +84,9 @@ def width_of(text: str) -> float:
 def _em(character: str) -> float:
     if category(character) in ("Mn", "Me", "Cf"):
         return 0.0
-    if east_asian_width(character) in "WF" or ord(character) >= 0x1F000:
-        return 1.35
-    if ord(character) >= 0x2000:
+    if ord(character) >= 0x1F000:
+        return 1.4
+    if east_asian_width(character) in "WF" or ord(character) >= 0x2000:
         return 1.1
     return 0.4 if character in " .,:;'|!fijlrt()[]-" else 1.0 if character in "mwMW@%" else 0.75 if character.isupper() else 0.635
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -117,22 +117,22 @@ def fingerprint(y: Any, *, sensitive_features: Any = None, control_features: Any
 
 def mark_of(data: Dataset) -> dict[str, str]:
     """Give the checksum of a table that was read, and what it is of."""
-    parts = [_of_labels(data.labels)]
+    return {"sha256": _digest(_columns(data)), "of": _ROWS if data.repeats is None else _COUNTS}
+
+
+def _columns(data: Dataset) -> Iterator[bytes]:
+    yield _of_labels(data.labels)
     for column, vocabulary in enumerate(data.groups.vocabularies):
         codes = data.groups.table[:, column][data.groups.codes]
-        parts.append(_of_codes(codes, vocabulary) if isinstance(vocabulary, Vocabulary) else _of_numbers(vocabulary.matrix[codes]))
-    parts += [] if data.weight is None else [_of_numbers(data.weight)]
-    if data.repeats is None:
-        return {"sha256": _digest(parts), "of": _ROWS}
-    return {"sha256": _digest([*parts, _of_numbers(data.repeats)]), "of": _COUNTS}
+        yield _of_codes(codes, vocabulary) if isinstance(vocabulary, Vocabulary) else _of_numbers(vocabulary.matrix[codes])
+    for numbers in (data.weight, data.repeats):
+        if numbers is not None:
+            yield _of_numbers(numbers)
 
 
 def mark_of_blocks(blocks: Iterable[Array]) -> str:
     """Give the checksum of probabilities that come a block of rows at a time: that of the whole matrix."""
-    seen = hashlib.sha256()
-    for block in blocks:
-        seen.update(_of_numbers(block))
-    return seen.hexdigest()
+    return _digest(_of_numbers(block) for block in blocks)
 
 
 def _of_labels(labels: Labels) -> bytes:
@@ -141,13 +141,16 @@ def _of_labels(labels: Labels) -> bytes:
 
 def _of_codes(codes: Array, vocabulary: Vocabulary) -> bytes:
     """Spell a column out: the values that occur, sorted as they are written, and the place of each row's among them."""
-    used, places = np.unique(codes, return_inverse=True)
+    counts = np.bincount(codes)
+    used = np.flatnonzero(counts)
     known = used[used < len(vocabulary.values)]
     plain = to_plain(vocabulary.values[known])
     written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]] + ["null"] * (len(used) - len(known))
     order = sorted(range(len(written)), key=written.__getitem__)
     head = f"{plain['type']}[{','.join(written[place] for place in order)}]"
-    return head.encode("utf-8", "surrogatepass") + _of_numbers(np.argsort(order)[places])
+    places = np.zeros(len(counts), np.int64)
+    places[used[order]] = np.arange(len(order))
+    return head.encode("utf-8", "surrogatepass") + _of_numbers(places[codes])
 
 
 def _of_numbers(values: Array) -> bytes:
@@ -156,4 +159,7 @@ def _of_numbers(values: Array) -> bytes:
 
 
 def _digest(parts: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    seen = hashlib.sha256()
+    for part in parts:
+        seen.update(part)
+    return seen.hexdigest()

@@ -165,14 +165,19 @@ def isolated(name: Any) -> str:
 
 def family_name(name: str) -> str:
     """Name a family; a column that came without a name has none."""
-    return isolated(name) if name else "the sensitive attribute"
+    return isolated(shortened(name)) if name else "the sensitive attribute"
+
+
+def label_of(facts: dict[str, Any]) -> str:
+    """Name the label."""
+    return isolated(shortened(facts["label"], 40))
 
 
 def attributes(facts: dict[str, Any]) -> str:
     """List the sensitive attributes, and within what they are compared."""
     named: dict[str, list[str]] = {"sensitive": [], "control": []}
     for each in facts["data"]["attributes"]:
-        named[each["role"]].append(isolated(each["name"] or "one attribute"))
+        named[each["role"]].append(isolated(shortened(each["name"] or "one attribute", 40)))
     return _and(named["sensitive"]) + (f" within {_and(named['control'])}" if named["control"] else "")
 
 
@@ -265,7 +270,7 @@ def _found(facts: dict[str, Any]) -> list[str]:
     if found is None:
         return [_of_continuous(each) for each in facts["audit"]["continuous"]]
     if found["difference"] < _NONE:
-        return [f"Every group of {family_name(found['family'])} has the same share of each class of {isolated(facts['label'])}."]
+        return [f"Every group of {family_name(found['family'])} has the same share of each class of {label_of(facts)}."]
     if found["groups"] is None:
         return ["Between which groups, and in which class, is not shown: too few rows are in these cells."]
     (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
@@ -283,7 +288,7 @@ def _found(facts: dict[str, Any]) -> list[str]:
 
 def _against_others(facts: dict[str, Any]) -> str:
     """Say that nothing differs more, where there is anything else that could; or what does, and is no more than chance."""
-    found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), isolated(facts["label"])
+    found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), label_of(facts)
     family = next(family for family in facts["audit"]["families"] if family["name"] == found["family"])
     n_groups = len(family["groups"])
     if family["parity"] > found["difference"] + _NONE:
@@ -345,12 +350,12 @@ def what_next(facts: dict[str, Any]) -> str:
     found, unchanged = facts["headline"], facts["change"] is not None and facts["change"]["unchanged"]
     if found is not None and found["difference"] < _NONE:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
+    if facts["made"] is not None and not unchanged:
+        return _USE[facts["made"]["form"]] + " Audit what a model trained on them predicts: labels are not predictions."
     if found is not None and found["verdict"] == "within chance":
         return "These labels alone give no reason to change them. Look again when there are more rows."
     if unchanged:
         return "The labels are within what was accepted. Where less should be, ask for a smaller epsilon."
-    if facts["made"] is not None:
-        return _USE[facts["made"]["form"]] + " Audit what a model trained on them predicts: labels are not predictions."
     return (
         "First ask whether the difference has a reason that should count. If it has, compare within it (control features). If not, "
         "r2b debias gives the labels described here; a larger epsilon changes fewer of them."
