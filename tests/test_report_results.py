@@ -122,11 +122,26 @@ def test_a_table_of_files_is_reported_with_the_checksums_of_its_files(tmp_path: 
         assert facts["trace"][part]["files"] == [
             {"name": path.name, "bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         ]
+    assert facts["trace"]["input"]["sha256"] == fingerprint(y, sensitive_features=who, counted=True)
+    assert "counted=True" in facts["trace"]["verify"]
     labels = np.array([line.split(",")[-1] for line in out.read_text(encoding="utf-8").split()[1:]])
     assert facts["label"] == "job"
     assert facts["made"]["parity"] == pytest.approx(r2b.audit(labels, sensitive_features=who, **FEW).families[-1].parity)
     with pytest.raises(ParameterError, match="cannot be read"):
         fair.report(output=tmp_path / "absent.csv", **FEW)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_checksum_of_a_table_does_not_depend_on_the_order_of_its_rows(weighted: bool) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    y, who = people(200)
+    weight = {"w": np.random.default_rng(1).integers(1, 4, 200) / 3} if weighted else {}
+    marks = set()
+    for order in (np.arange(200), np.random.default_rng(0).permutation(200)):
+        table = pyarrow.table({name: column[order] for name, column in {"job": y, **who, **weight}.items()})
+        asked = {"sensitive_features": ["sex", "race"], "sample_weight": "w" if weighted else None}
+        marks.add(r2b.scan(table).debias("job", **asked).report(**FEW).facts["trace"]["input"]["sha256"])
+    assert marks == {fingerprint(y, sensitive_features=who, sample_weight=weight.get("w"), counted=True)}
 
 
 def test_rows_left_out_are_counted() -> None:

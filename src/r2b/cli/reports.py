@@ -55,7 +55,10 @@ def write_reports(
         data = rows_for_audit(scan.source, roles, request.missing, normalize=normalize, clustered=draws.get("clusters") is not None)
         task = MemoryTask.of(data, request, settings, options.get("costs"))
         made = made or {}
-        trace = {"date": stamp(), "input": {**mark_of(data), "files": _files(scan)}}
+        trace = {
+            "date": stamp(),
+            "input": {**mark_of(data, None if roles.soft or not roles.categorical else "counts"), "files": _files(scan)},
+        }
         trace |= {name: made[name] for name in ("output", "verify") if name in made}
         shown = {"label_name": roles.stem, "command": command_line(), "leaving": leaving, "form": made.get("form"), "trace": trace}
         facts = report.gathered(task, found, options=options, draws=draws, **shown)

@@ -24,7 +24,7 @@ from r2b.report.facts import facts_of, facts_of_audit, to_json
 from r2b.report.html import to_html
 from r2b.report.markdown import to_markdown
 from r2b.report.suppress import suppressed
-from r2b.report.trace import files_of, fingerprint, mark_of, mark_of_blocks, stamp
+from r2b.report.trace import Arranged, files_of, fingerprint, mark_of, mark_of_blocks, stamp
 
 _WRITERS = {".html": to_html, ".htm": to_html, ".md": to_markdown, ".json": to_json}
 _OPTIONS = {"label_name": None, "date": None, "suppress_below": 0, "verify": None, "n_permutations": 200, "n_boot": 500, "level": 0.95}
@@ -116,9 +116,9 @@ def report_of_labels(
     left, mark = _left(fair, form, random_state, key, labels)
     trace = {
         "date": stamp(asked["date"]),
-        "input": {**mark_of(data), "files": _files(fair)},
+        "input": {**mark_of(data, _arranged(fair.rows)), "files": _files(fair)},
         "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
-        "verify": asked["verify"] or _lines(form, random_state, mark),
+        "verify": asked["verify"] or _lines(form, random_state, mark, counted=_arranged(fair.rows) == "counts"),
     }
     settings = _settings(fair, form, random_state)
     facts = facts_of(
@@ -165,6 +165,13 @@ def _left(fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any)
     return fair.realised(made), fingerprint(made)
 
 
+def _arranged(rows: Any) -> Arranged:
+    """Say in which order rows have a checksum: those of a table need not have one, and its classes are counted."""
+    if not isinstance(rows, TableRows):
+        return "rows"
+    return "counts" if rows.roles.categorical and not rows.roles.soft else "rows" if rows.source.ordered else "sorted"
+
+
 def _files(fair: FairLabels) -> list[dict[str, Any]]:
     """Give the checksums of the files that a table was read from, where it was."""
     listing = getattr(getattr(fair.rows, "source", None), "listing", None)
@@ -185,18 +192,17 @@ def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
 
 def _audit_lines(found: Audit) -> str:
     draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}, random_state={found.random_state}"
-    return "\n".join(
-        [
-            "from r2b.report import fingerprint",
-            "fingerprint(y, sensitive_features=...)  # the checksum of the input",
-            f"r2b.audit(y, sensitive_features=..., {draws})  # the same figures",
-        ]
-    )
+    counted = found.data is not None and found.data.repeats is not None
+    return "\n".join([*_input_lines(counted), f"r2b.audit(y, sensitive_features=..., {draws})  # the same figures"])
 
 
-def _lines(form: str, random_state: Any, mark: str | None) -> str:
+def _input_lines(counted: bool) -> list[str]:
+    call = f"fingerprint(y, sensitive_features=...{', counted=True' if counted else ''})"
+    return ["from r2b.report import fingerprint", f"{call}  # the checksum of the input"]
+
+
+def _lines(form: str, random_state: Any, mark: str | None, *, counted: bool) -> str:
     again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(form, f"fair.{form}(random_state={random_state!r})")
-    lines = ["from r2b.report import fingerprint", "fingerprint(y, sensitive_features=...)  # the checksum of the input"]
-    lines += [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
+    lines = [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
     lines += ["r2b.audit(labels, sensitive_features=...).largest.value  # their parity, measured by code that solves nothing"]
-    return "\n".join(lines)
+    return "\n".join([*_input_lines(counted), *lines])

@@ -9,7 +9,7 @@ import platform
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,13 @@ from r2b._data.values import to_plain
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
-_ROWS = "the columns as they were read, in the order of their rows"
-_COUNTS = "the counts of equal rows: every combination of values and how many rows have it"
+Arranged = Literal["rows", "counts", "sorted"]
+Spelled = tuple[str, Array]  # the values of a column, and for each row which it has; or numbers alone
+_OF = {
+    "rows": "the columns as they were read, in the order of their rows",
+    "counts": "every combination of values in these columns, and how many rows have it",
+    "sorted": "the columns as they were read, rows in the order of their values",
+}
 
 
 def stamp(date: Any = None) -> str | None:
@@ -87,7 +92,9 @@ def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
     return listed
 
 
-def fingerprint(y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> str:
+def fingerprint(
+    y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None, counted: bool = False
+) -> str:
     """Give the checksum that reports state of their input (all columns) and of the labels that left (``y`` alone).
 
     It depends on values and the order of rows, not on the library that holds them, nor on names of columns. It is the sha256 of all
@@ -98,6 +105,9 @@ def fingerprint(y: Any, *, sensitive_features: Any = None, control_features: Any
     ----------
     y, sensitive_features, control_features, sample_weight
         As for :func:`r2b.debias`. Missing values of attributes count as a value.
+    counted : bool
+        For class labels of a table that was scanned, whose rows need not have an order: take every combination of values once, sorted,
+        and how many rows have it.
 
     Returns
     -------
@@ -110,36 +120,48 @@ def fingerprint(y: Any, *, sensitive_features: Any = None, control_features: Any
     (True, '40489ee0')
     """
     if sensitive_features is None:
-        return _digest([_of_labels(read_labels(y, normalize=False, fewest_classes=1))])
+        return _digest(_spelled_out([_of_labels(read_labels(y, normalize=False, fewest_classes=1))]))
     columns = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-    return mark_of(read(y, **columns, missing="group", weightless="allow", fewest_classes=1))["sha256"]
+    data = read(y, **columns, missing="group", weightless="allow", fewest_classes=1)
+    return mark_of(data, "counts" if counted else "rows")["sha256"]
 
 
-def mark_of(data: Dataset) -> dict[str, str]:
-    """Give the checksum of a table that was read, and what it is of."""
-    return {"sha256": _digest(_columns(data)), "of": _ROWS if data.repeats is None else _COUNTS}
-
-
-def _columns(data: Dataset) -> Iterator[bytes]:
-    yield _of_labels(data.labels)
-    for column, vocabulary in enumerate(data.groups.vocabularies):
-        codes = data.groups.table[:, column][data.groups.codes]
-        yield _of_codes(codes, vocabulary) if isinstance(vocabulary, Vocabulary) else _of_numbers(vocabulary.matrix[codes])
-    for numbers in (data.weight, data.repeats):
-        if numbers is not None:
-            yield _of_numbers(numbers)
+def mark_of(data: Dataset, arranged: Arranged | None = None) -> dict[str, str]:
+    """Give the checksum of a table that was read, and what it is of; of rows that were counted, that of their counts."""
+    arranged = arranged or ("rows" if data.repeats is None else "counts")
+    columns = [_of_labels(data.labels)]
+    for place, vocabulary in enumerate(data.groups.vocabularies):
+        codes = data.groups.table[:, place][data.groups.codes]
+        columns.append(_of_codes(codes, vocabulary) if isinstance(vocabulary, Vocabulary) else ("", vocabulary.matrix[codes]))
+    if data.weight is not None:
+        columns.append(("", data.weight if data.repeats is None else data.weight / data.repeats))
+    if arranged != "rows":
+        columns = _sorted(columns, data.repeats, counted=arranged == "counts")
+    return {"sha256": _digest(_spelled_out(columns)), "of": _OF[arranged]}
 
 
 def mark_of_blocks(blocks: Iterable[Array]) -> str:
     """Give the checksum of probabilities that come a block of rows at a time: that of the whole matrix."""
-    return _digest(_of_numbers(block) for block in blocks)
+    return _digest(_bytes(block) for block in blocks)
 
 
-def _of_labels(labels: Labels) -> bytes:
-    return _of_numbers(labels.array) if labels.codes is None else _of_codes(labels.codes, labels.vocabulary)
+def _sorted(columns: list[Spelled], repeats: Array | None, *, counted: bool) -> list[Spelled]:
+    """Put rows in the order of their values and, to count them, each combination once with its number of rows."""
+    keys = [key for _, values in columns for key in (values.T if values.ndim == 2 else [values])]
+    order = np.lexsort(keys[::-1])
+    if not counted:
+        return [(head, values[order]) for head, values in columns]
+    other = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    first = np.flatnonzero(np.concatenate([[True], other]))
+    each = np.ones(len(order), np.int64) if repeats is None else np.asarray(repeats, np.int64)
+    return [*((head, values[order][first]) for head, values in columns), ("", np.add.reduceat(each[order], first))]
 
 
-def _of_codes(codes: Array, vocabulary: Vocabulary) -> bytes:
+def _of_labels(labels: Labels) -> Spelled:
+    return ("", labels.array) if labels.codes is None else _of_codes(labels.codes, labels.vocabulary)
+
+
+def _of_codes(codes: Array, vocabulary: Vocabulary) -> Spelled:
     """Spell a column out: the values that occur, sorted as they are written, and the place of each row's among them."""
     counts = np.bincount(codes)
     used = np.flatnonzero(counts)
@@ -147,15 +169,19 @@ def _of_codes(codes: Array, vocabulary: Vocabulary) -> bytes:
     plain = to_plain(vocabulary.values[known])
     written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]] + ["null"] * (len(used) - len(known))
     order = sorted(range(len(written)), key=written.__getitem__)
-    head = f"{plain['type']}[{','.join(written[place] for place in order)}]"
     places = np.zeros(len(counts), np.int64)
     places[used[order]] = np.arange(len(order))
-    return head.encode("utf-8", "surrogatepass") + _of_numbers(places[codes])
+    return f"{plain['type']}[{','.join(written[place] for place in order)}]", places[codes]
 
 
-def _of_numbers(values: Array) -> bytes:
-    whole = values.dtype.kind in "biu"
-    return np.ascontiguousarray(values, "<i8" if whole else "<f8").tobytes()
+def _spelled_out(columns: Iterable[Spelled]) -> Iterator[bytes]:
+    for head, values in columns:
+        yield head.encode("utf-8", "surrogatepass")
+        yield _bytes(values)
+
+
+def _bytes(values: Array) -> bytes:
+    return np.ascontiguousarray(values, "<i8" if values.dtype.kind in "biu" else "<f8").tobytes()
 
 
 def _digest(parts: Iterable[bytes]) -> str:
