@@ -204,5 +204,5 @@ def _input_lines(counted: bool) -> list[str]:
 def _lines(form: str, random_state: Any, mark: str | None, *, counted: bool) -> str:
     again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(form, f"fair.{form}(random_state={random_state!r})")
     lines = [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
-    lines += ["r2b.audit(labels, sensitive_features=...).largest.value  # their parity, measured by code that solves nothing"]
+    lines += [f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value  # their parity; this solves nothing"]
     return "\n".join([*_input_lines(counted), *lines])

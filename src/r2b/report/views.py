@@ -32,11 +32,10 @@ def shade(deviation: float) -> str:
 
 def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Give the heat map of every family, that of the headline first, with the same for the labels that leave."""
-    first, changed = facts["headline"] and facts["headline"]["family"], facts["change"] is not None and not facts["change"]["unchanged"]
+    changed = facts["change"] is not None and not facts["change"]["unchanged"]
     after = {each["name"]: each for each in facts["after"] or ()} if changed else {}
-    families = sorted(facts["audit"]["families"], key=lambda family: (family["name"] != first, -family["parity"]))
     left, maps = MOST_CELLS, []
-    for family in families[:TOP_FAMILIES]:
+    for family in _families(facts):
         later = after.get(family["name"])
         size = len(family["classes"]) * len(family["groups"])
         folded = _larger_than_shown(family) and size <= left
@@ -57,6 +56,12 @@ def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return maps
+
+
+def _families(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the families that are shown, that of the headline first, then those that differ most."""
+    first = facts["headline"] and facts["headline"]["family"]
+    return sorted(facts["audit"]["families"], key=lambda family: (family["name"] != first, -family["parity"]))[:TOP_FAMILIES]
 
 
 def _larger_than_shown(family: dict[str, Any]) -> bool:
@@ -122,7 +127,7 @@ def _table(family: dict[str, Any], source: dict[str, Any], classes: list[int], g
 def four_fifths(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Give, class by class, the lowest share of a group over the highest, before and after; the lowest ratios first."""
     after = {each["name"]: each for each in facts["after"] or ()}
-    return [_ratios(family, after.get(family["name"])) for family in facts["audit"]["families"][:TOP_FAMILIES]]
+    return [_ratios(family, after.get(family["name"])) for family in _families(facts)]
 
 
 def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, Any]:

@@ -356,9 +356,10 @@ def what_next(facts: dict[str, Any]) -> str:
         return "These labels alone give no reason to change them. Look again when there are more rows."
     if unchanged:
         return "The labels are within what was accepted. Where less should be, ask for a smaller epsilon."
+    makes = "makes the closest labels in parity" if facts["change"] is None else "gives the labels described here"
     return (
         "First ask whether the difference has a reason that should count. If it has, compare within it (control features). If not, "
-        "r2b debias gives the labels described here; a larger epsilon changes fewer of them."
+        f"r2b debias {makes}; a larger epsilon changes fewer of them."
     )
 
 
