@@ -8,6 +8,7 @@ import numpy as np
 
 from r2b._audit.facts import ContinuousAudit, FamilyAudit
 from r2b._audit.findings import SAME, RankedGroup
+from r2b._audit.moments import MomentRows
 from r2b._audit.resampling import MOST_SUMS, Draws, FamilyRows, PlaceSums, chance_of, critical, interval_around, p_value, ranges
 from r2b._data.arrays import Floats, plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means
@@ -151,6 +152,8 @@ def _interval(rows: FamilyRows, means: Floats, draws: Draws, seed: int) -> Inter
 
 def _variances(rows: FamilyRows, means: Floats) -> tuple[Floats, Floats]:
     """Give the variances of the means and the effective sizes of the groups; one in probability counts every row by its membership."""
+    if isinstance(rows, MomentRows):
+        return rows.variances(means)
     if rows.parts is None:
         return variance_of_means(rows.places, rows.labels, means, weight=rows.weight, repeats=rows.repeats, clusters=rows.clusters)
     weight = np.ones(len(rows.places)) if rows.weight is None else rows.weight

@@ -12,6 +12,9 @@ from r2b.cli.options import columns_of, families_of, on_lines, open_table
 from r2b.cli.printing import DONE, NOT_REACHED, RowMeter, one_line, print_json, print_text
 from r2b.engines.files.writing import kept_files
 
+_LARGEST = 10
+_SOLVES = 27  # for a report: what is asked for, and those that tell what it costs
+
 
 @click.command("audit", short_help="Measure how far labels are from parity.")
 @click.argument("data", shell_complete=completing.files)
@@ -26,7 +29,7 @@ from r2b.engines.files.writing import kept_files
 @click.option("--permutations", type=int, default=200, show_default=True, help="How often chance is drawn; 0 leaves it out.")
 @click.option("--bootstrap", type=int, default=500, show_default=True, help="Resamples for the intervals; 0 leaves them out.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Level of the intervals.")
-@click.option("--largest", type=int, default=10, show_default=True, help="How many groups are listed.")
+@click.option("--largest", type=int, default=_LARGEST, show_default=True, help="How many groups are listed.")
 @click.option("--random-state", type=int, default=0, show_default=True, help="The same number gives the same draws.")
 @click.option("--max-parity", type=float, metavar="NUMBER", help="End with code 1 where some family's parity is above this.")
 @options.reports
@@ -71,7 +74,7 @@ def audit_command(
     """  # noqa: D301
     draws: dict[str, Any] = {"n_permutations": permutations, "n_boot": bootstrap, "level": level, "random_state": random_state}
     draws["clusters"] = clusters
-    with AtomicWriter(force=force) as writer, RowMeter(quiet=quiet or as_json) as meter:
+    with AtomicWriter(force=force) as writer, RowMeter(n_solves=_SOLVES, quiet=quiet or as_json) as meter:
         scan, source = open_table(data, reading, watch=meter)
         writer.keep = kept_files(source)
         for path in reports.values():
@@ -85,7 +88,9 @@ def audit_command(
             if reports:
                 from r2b.cli.reports import write_reports
 
-                write_reports(writer, reports, scan, arguments, {**asked, "epsilon": epsilon}, draws)
+                solving = {**asked, "epsilon": epsilon, "progress": meter if meter.shown else None}
+                same = found if asked["families"] == "both" and largest == _LARGEST else None
+                write_reports(writer, reports, scan, arguments, solving, draws, audited=same)
         writer.commit()
     if as_json:
         print_json(found.to_json() | {"data": source.name})

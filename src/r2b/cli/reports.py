@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from r2b import Scan, report
+from r2b import Audit, Scan, report
 from r2b._files import AtomicWriter
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
@@ -27,6 +27,7 @@ def write_reports(
     draws: dict[str, Any],
     leaving: tuple[str, Realised] | None = None,
     made: Mapping[str, Any] | None = None,
+    audited: Audit | None = None,
 ) -> None:
     """Write the reports that are asked for: an audit, fair labels and what they cost.
 
@@ -44,11 +45,14 @@ def write_reports(
         The form in which labels left, one class per row, and what holds for them.
     made : mapping, optional
         Of labels that were made: ``form``, and ``output`` and ``verify`` as :func:`r2b.report.facts_of` takes them.
+    audited : Audit, optional
+        What :meth:`r2b.Scan.audit` gives for these columns, options and draws, where it is there already.
     """
     roles, families = roles_of(scan.source, **columns), options.get("families", "both")
     asked = {name: options[name] for name in SHARED if name in options}
     normalize = options.get("normalize", False)
-    found = scan.audit(**columns, families="both" if isinstance(families, str) else families, normalize=normalize, **asked, **draws)
+    chosen = "both" if isinstance(families, str) else families
+    found = audited or scan.audit(**columns, families=chosen, normalize=normalize, **asked, **draws)
     request, settings = request_and_settings(options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack, get_args
 
 from numpy.typing import ArrayLike
 
 from r2b._audit.facts import Audit
-from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
+from r2b._audit.measure import audit_dataset, audit_moments, audit_request, cluster_codes
 from r2b._audit.path import Frontier
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import path_of, solved_along
@@ -24,6 +25,7 @@ from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule
 from r2b._labels.task import MemoryTask, Task
 from r2b._labels.unseen import Unseen, widened
+from r2b.engines.audits import added_up, cells_for_audit
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.opening import open_source
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, refuse_lists_as_text, with_attributes
@@ -247,12 +249,20 @@ class Scan:
 
         Notes
         -----
-        Class labels are counted in one pass, also with weights as long as few of them differ. Probabilities are resampled row by row: they
-        are brought into memory, and refused where they are too many for it.
+        Class labels are counted in one pass, also with weights as long as few of them differ. So are the groups of probabilities, whose
+        rows are then added up in a second pass where they are many (:func:`r2b.audit`). With clusters, and with continuous and uncertain
+        attributes, probabilities are brought into memory, and refused where they are too many for it.
         """
         draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
         request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
+        if roles.soft and roles.categorical and clusters is None:
+            cells = cells_for_audit(self.source, roles, request.missing)
+            if cells is not None:
+                decode = Decode(roles, cells.schema, normalize)
+                source = self.source.with_numbers(roles.numbers)
+                add_up = partial(added_up, source, decode)
+                return audit_moments(cells, request, draws, add_up, self.source.library)
         data = rows_for_audit(self.source, roles, request.missing, normalize=normalize, clustered=clusters is not None)
         codes = None
         if clusters is not None:
