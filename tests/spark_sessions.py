@@ -19,6 +19,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "3",  # tables of these tests begin in so many partitions, without a shuffle in every job
     # Plans are many and tables small: code compiled for a plan is used once, and a plan is not worth a second look.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

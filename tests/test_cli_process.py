@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_calls import ENVIRONMENT, R2B, csv_of, on_a_terminal, people
+from forked import run_program
 
 if sys.platform == "win32":
     pytest.skip("signals and terminals of POSIX", allow_module_level=True)
@@ -74,19 +75,14 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(folder: Path, number: 
 
 
 KILLS = """
-import importlib, json, os, random, signal, sys, time
+import json, os, random, signal, sys, time
+from functools import partial
 from pathlib import Path
+import forked
 from r2b.cli import main
 
-def child(words, told=None):
-    number = os.fork()
-    if number == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = main(words)
-        if told is not None:
-            told.write_text("\\n".join(sys.modules))
-        os._exit(code)
-    return number
+def child(words):
+    return forked.child(partial(main, [*words, "--quiet"]))
 
 def told(path):
     # Only the times of the steps, and --force in the command, differ between runs.
@@ -96,15 +92,11 @@ def told(path):
 words = sys.argv[1:]
 source, output, proof = Path("people.csv"), Path("fair.csv"), Path("fair.csv.r2b.json")
 before = source.read_bytes()
-# A first run tells what it imports: at hand, it is not what the others are killed at.
-needed = Path("needed")
-assert os.waitstatus_to_exitcode(os.waitpid(child(words, needed), 0)[1]) == 0
-for name in needed.read_text().splitlines():
-    importlib.import_module(name)
-for path in (output, proof, needed):
+forked.prepare(partial(main, [*words, "--quiet"]))  # imports are not what the others are killed at
+for path in (output, proof):
     path.unlink()
 begun = time.monotonic()
-assert os.waitstatus_to_exitcode(os.waitpid(child(words), 0)[1]) == 0
+assert forked.ended(child(words)) == 0
 wait = time.monotonic() - begun
 whole, proven = output.read_bytes(), told(proof)
 draw = random.Random(0)
@@ -119,7 +111,7 @@ for number in range(50):
     process = child(words + ["--force"] * forced)
     time.sleep(wait * draw.uniform(0.7, 1.2) if number % 5 else wait * draw.random())
     os.kill(process, signal.SIGKILL)
-    killed += os.WIFSIGNALED(os.waitpid(process, 0)[1])
+    killed += forked.ended(process) < 0
     found, evidence = output.read_bytes() if output.exists() else None, told(proof)
     assert source.read_bytes() == before
     assert found in ((whole, b"old") if forced else (whole, None)), number
@@ -128,7 +120,7 @@ for number in range(50):
     landed += found == whole
     # Close in on the moment when files are written and moved, from both sides.
     wait *= 0.93 if found == whole else 1.05
-assert os.waitstatus_to_exitcode(os.waitpid(child(words + ["--force"]), 0)[1]) == 0
+assert forked.ended(child(words + ["--force"])) == 0
 assert sorted(os.listdir()) == ["fair.csv", "fair.csv.r2b.json", "people.csv"], os.listdir()
 print(killed, landed)
 """
@@ -138,7 +130,7 @@ def test_a_kill_at_any_moment_leaves_the_target_absent_or_whole_and_the_input_al
     columns = people(4000)
     (folder / "people.csv").write_bytes(csv_of(columns))
     words = ["debias", "people.csv", *ASK, "--kernel", "numpy", "--output", "fair.csv"]
-    done = subprocess.run([sys.executable, "-c", KILLS, *words], capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False)
+    done = run_program(KILLS, *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     killed, landed = map(int, done.stdout.split())
     assert killed >= 10

@@ -23,6 +23,7 @@ if sys.platform == "win32":
     pytest.skip("shells and terminals of POSIX", allow_module_level=True)
 
 ASK = ["--label", "job", "--sensitive", "sex"]
+DASHES = "-" * 7
 
 
 @pytest.fixture
@@ -43,9 +44,17 @@ def through(folder: Path, streams: str, *words: str, **environment: str) -> subp
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**ENVIRONMENT, **environment}, check=False)
 
 
-def called(*words: str) -> str:
-    """Give a program that runs the command; no bar comes, however slow the machine is."""
-    return f"import r2b.cli.printing as meter; meter._MOMENT = 1e9; from r2b.cli import main; main({list(words)!r})"
+def called(*commands: list[str]) -> str:
+    """Give a program that runs commands, with a line of dashes after each; no bar comes, however slow the machine is."""
+    begin = "import r2b.cli.printing as meter; meter._MOMENT = 1e9; from r2b.cli import main"
+    return "; ".join([begin, *(f"main({words!r}); print('{DASHES}', flush=True)" for words in commands)])
+
+
+def shown(folder: Path, *commands: list[str], **asked: str) -> list[str]:
+    """Give what a terminal shows of each command; one process runs them all."""
+    *seen, rest = on_a_terminal(folder, called(*commands), **asked).decode().replace("\r\n", "\n").split(f"{DASHES}\n")
+    assert len(seen) == len(commands) and rest == ""
+    return seen
 
 
 @pytest.mark.parametrize("words", [["audit", "people.csv"], ["audit", "people.csv", "--json"], ["debias", "people.csv", "-o", "-"]])
@@ -68,7 +77,7 @@ def test_an_error_about_standard_input_begins_with_a_capital(folder: Path) -> No
     assert through(folder, "</dev/null", "audit", "-", *ASK).stderr.startswith("Error: Standard input is empty.")
 
 
-def test_names_that_are_no_text_are_spelled_and_files_are_made_all_the_same(folder: Path) -> None:
+def test_names_that_are_no_text_are_spelled_and_files_are_made_all_the_same(folder: Path, shell: Shell) -> None:
     odd = os.fsdecode(b"caf\xe9.csv")
     try:
         (folder / odd).write_bytes((folder / "people.csv").read_bytes())
@@ -79,9 +88,8 @@ def test_names_that_are_no_text_are_spelled_and_files_are_made_all_the_same(fold
     assert (done.returncode, done.stderr) == (0, "")
     assert "fair\\xe9.csv" in done.stdout
     assert "caf\\xe9.csv" in (folder / "r.html").read_text(encoding="utf-8")
-    assert through(folder, "", "verify", os.fsdecode(b"fair\xe9.csv")).returncode == 0
-    facts = json.loads(through(folder, "", "audit", odd, *ASK, "--json").stdout)
-    assert facts["data"] == "caf\\xe9.csv"
+    assert shell("verify", os.fsdecode(b"fair\xe9.csv")).code == 0
+    assert shell("audit", odd, *ASK, "--json").facts["data"] == "caf\\xe9.csv"
 
 
 def test_half_a_character_is_spelled_whatever_it_comes_from() -> None:
@@ -89,29 +97,23 @@ def test_half_a_character_is_spelled_whatever_it_comes_from() -> None:
     assert spelled("naïve ☃") == "naïve ☃"
 
 
-@pytest.mark.parametrize("asked", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_a_terminal_that_asks_for_no_colour_gets_none(folder: Path, asked: dict[str, str]) -> None:
-    for words in (["audit", "none.csv", *ASK], ["audit", "people.csv", *ASK]):
-        assert b"\x1b" in on_a_terminal(folder, called(*words))
-        assert b"\x1b" not in on_a_terminal(folder, called(*words), **asked)
+def test_a_terminal_that_asks_for_no_colour_gets_none(folder: Path) -> None:
+    commands = ["audit", "none.csv", *ASK], ["audit", "people.csv", *ASK]
+    assert ["\x1b" in each for each in shown(folder, *commands)] == [True, True]
+    for asked in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert ["\x1b" in each for each in shown(folder, *commands, **asked)] == [False, False]
 
 
-def test_a_narrow_terminal_gets_lines_broken_between_words(folder: Path) -> None:
-    whole = through(folder, "", "audit", "people.csv", *ASK).stdout
-    shown = on_a_terminal(folder, called("audit", "people.csv", *ASK), COLUMNS="40", NO_COLOR="1").decode().replace("\r\n", "\n")
+def test_a_narrow_terminal_gets_lines_broken_between_words_and_rows_of_a_table_as_they_are(folder: Path, shell: Shell) -> None:
+    audit, frontier = ["audit", "people.csv", *ASK], ["frontier", "people.csv", *ASK, "--points", "3"]
+    narrow, wrong, table = shown(folder, audit, ["audit", "none.csv", *ASK], frontier, COLUMNS="40", NO_COLOR="1")
+    whole = shell(*audit).out
     assert max(map(len, whole.splitlines())) > 80
-    assert max(map(len, shown.splitlines())) <= 40
-    assert shown.split() == whole.split()
-    wrong = on_a_terminal(folder, called("audit", "none.csv", *ASK), COLUMNS="40", NO_COLOR="1").decode()
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert narrow.split() == whole.split()
     assert max(map(len, wrong.splitlines())) <= 40 and " ".join(wrong.split()).endswith("Check the path.")
-
-
-def test_rows_of_a_table_are_not_broken(folder: Path) -> None:
-    words = ["frontier", "people.csv", *ASK, "--points", "3"]
-    whole = through(folder, "", *words).stdout
-    shown = on_a_terminal(folder, called(*words), COLUMNS="40", NO_COLOR="1").decode().replace("\r\n", "\n")
-    rows = [line for line in whole.splitlines() if line.rstrip().endswith(("yes", "yes  within chance"))]
-    assert len(rows) == 3 and all(row in shown.splitlines() for row in rows)
+    rows = [line for line in shell(*frontier).out.splitlines() if line.rstrip().endswith(("yes", "yes  within chance"))]
+    assert len(rows) == 3 and all(row in table.splitlines() for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +236,11 @@ def test_a_trace_of_another_process_is_its_last_line() -> None:
 
 def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shell: Shell) -> None:
     shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
-    shown = on_a_terminal(folder, called("verify", "fair.csv"))
+    shown = on_a_terminal(folder, called(["verify", "fair.csv"]))
     assert b"\x1b[32mok\x1b[39m" in shown and b"\x1b[32mVerified\x1b[39m" in shown and b"\x1b[31m" not in shown
     assert "\x1b" not in shell("verify", "fair.csv").out
     Path("fair.csv").write_text(Path("fair.csv").read_text().replace("boss\n", "clerk\n"))
-    wrong = on_a_terminal(folder, called("verify", "fair.csv"))
+    wrong = on_a_terminal(folder, called(["verify", "fair.csv"]))
     assert b"\x1b[31mFAIL\x1b[39m" in wrong and b"\x1b[31mNOT VERIFIED\x1b[39m" in wrong and b"\x1b[32mok\x1b[39m" in wrong
 
 
@@ -274,37 +276,48 @@ def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: She
     assert done.code == 2 and "--costs ordinal=" in done.err and "{" not in done.err
 
 
-def offered(folder: Path, line: str) -> list[str]:
-    """Give what a shell is offered at the end of a line."""
-    words = {"_R2B_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    program = "import sys; sys.argv = ['r2b']; from r2b.cli import main; main()"
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**ENVIRONMENT, **words}, check=False)
+OFFERS = """
+import os, sys
+from r2b.cli import main
+
+sys.argv[1:], lines = [], sys.argv[1:]
+os.environ["_R2B_COMPLETE"] = "bash_complete"
+for line in lines:
+    os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    main()
+    print("---", flush=True)
+"""
+
+
+def offered(folder: Path, *lines: str) -> list[list[str]]:
+    """Give what a shell is offered at the end of each line."""
+    command = [sys.executable, "-W", "error", "-c", OFFERS, *lines]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False)
     assert done.stderr == ""
-    return done.stdout.split()
+    return [each.split() for each in done.stdout.split("---\n")[:-1]]
 
 
-def test_tab_offers_commands_files_and_columns(folder: Path) -> None:
-    assert offered(folder, "r2b fro") == ["plain,frontier"]
-    assert offered(folder, "r2b audit peo") == ["file,peo"]
-    assert offered(folder, "r2b debias people.csv --label j") == ["plain,job"]
-    assert offered(folder, "r2b audit people.csv --sensitive sex,r") == ["plain,sex,race"]
-    assert offered(folder, "r2b debias people.csv --output fa") == ["file,fa"]
-    assert offered(folder, "r2b datasets export a") == ["plain,adult"]
-
-
-def test_tab_is_silent_where_columns_cannot_be_seen(folder: Path) -> None:
+def test_tab_offers_commands_files_and_columns_and_is_silent_where_they_cannot_be_seen(folder: Path) -> None:
+    wanted = {
+        "r2b fro": ["plain,frontier"],
+        "r2b audit peo": ["file,peo"],
+        "r2b debias people.csv --label j": ["plain,job"],
+        "r2b audit people.csv --sensitive sex,r": ["plain,sex,race"],
+        "r2b debias people.csv --output fa": ["file,fa"],
+        "r2b datasets export a": ["plain,adult"],
+    }
     (folder / "empty.csv").write_bytes(b"")
     (folder / "broken.parquet").write_bytes(b"PAR1")
-    for data in ("none.csv", "empty.csv", "broken.parquet", "-"):
-        assert offered(folder, f"r2b audit {data} --label ") == []
+    wanted |= {f"r2b audit {data} --label ": [] for data in ("none.csv", "empty.csv", "broken.parquet", "-")}
+    found = offered(folder, *wanted)
+    assert dict(zip(wanted, found, strict=True)) == wanted
 
 
 def test_tab_offers_the_columns_of_parquet(folder: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"sex": ["f"], "two words": ["x"], "job": ["x"]}), folder / "people.parquet")
-    assert offered(folder, "r2b audit people.parquet --label ") == ["plain,sex", "plain,two\\\\", "words", "plain,job"]
+    assert offered(folder, "r2b audit people.parquet --label ") == [["plain,sex", "plain,two\\\\", "words", "plain,job"]]
 
 
 def test_tab_offers_names_with_blanks_of_packed_files_as_bash_takes_them(folder: Path) -> None:

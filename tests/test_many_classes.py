@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -68,19 +69,22 @@ def drawn(seed: int) -> Problem:
     return problem_of(weight, epsilon, float(rng.choice([0.3, 1.0, 1.0, 3.0])))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("seed", range(30))
-def test_structure_and_the_general_methods_agree(kernel, seed):
+def test_structure_and_the_general_methods_agree(seed):
     """The rows' means are unique where prices are not; the evidence is that of an oracle which walks the rows."""
     problem = drawn(seed)
     walker = MemoryOracle(problem.rows_in_memory, "numpy")
-    ours, theirs = by_thresholds(problem, kernel), solve(problem, walker)
-    assert ours.status is theirs.status is Status.SOLVED
-    assert ours.residual <= 1e-10
-    proof, other = (certify(problem, walker, outcome.prices, walker.label_means()) for outcome in (ours, theirs))
-    assert proof.holds
-    assert proof.objective == pytest.approx(other.objective, abs=1e-9)
-    assert proof.means == pytest.approx(other.means, abs=1e-7)
+    theirs = solve(problem, walker)
+    assert theirs.status is Status.SOLVED
+    other = certify(problem, walker, theirs.prices, walker.label_means())
+    for kernel in KERNELS if find_spec("numba") else KERNELS[:1]:
+        ours = by_thresholds(problem, kernel)
+        assert ours.status is Status.SOLVED
+        assert ours.residual <= 1e-10
+        proof = certify(problem, walker, ours.prices, walker.label_means())
+        assert proof.holds
+        assert proof.objective == pytest.approx(other.objective, abs=1e-9)
+        assert proof.means == pytest.approx(other.means, abs=1e-7)
 
 
 @pytest.mark.parametrize("case", [case for case in KNOWN if case.y.ndim == 1], ids=lambda case: case.name)

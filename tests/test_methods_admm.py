@@ -15,7 +15,7 @@ from r2b.errors import InputError, ParameterError, UnseenError
 from r2b.methods import HTO
 from r2b.methods.admm import R2B, R2B0, _Iterates
 
-BOUNDS = (0.0, 0.025, 0.05, 0.075, 0.1)
+BOUNDS = (0.0, 0.025, 0.1)  # closed, one that binds on every table, and one that Adult's own labels all but meet
 ALL_ROUNDS = 1_000
 
 
@@ -55,17 +55,37 @@ def after(fitted, rounds):
     return fitted.history_[min(rounds, len(fitted.history_)) - 1]
 
 
+# One test for both numbers of rounds, and for the pinned mean: wherever tests run, a fit is made once.
 @pytest.mark.parametrize("epsilon", BOUNDS)
 @pytest.mark.parametrize("name", ["adult", "injected", "soft"])
-def test_a_hundred_rounds_come_close_to_the_certified_optimum(name, epsilon):
-    fitted, distance, _ = solved(name, epsilon)
-    _, groups, matrix = data(name)
+def test_a_hundred_rounds_come_close_to_the_certified_optimum_and_a_thousand_reach_it(name, epsilon):
+    fitted, distance, optimum = solved(name, epsilon)
+    y, groups, matrix = data(name)
     reached = after(fitted, 100)
     assert abs(reached.parity - min(epsilon, parity_of(matrix, groups).max())) <= 1e-3
-    # Adult's labels are nearly fair: the distance is small, and at tau = 0.5 the rounds approach it slowly from below. Measured 1.4e-2,
-    # 1.7e-3 and 1.8e-3 for epsilon 0, 0.025 and 0.05; a quadratic program in place of the binary steps gives the same iterates.
-    within = {0.0: 2e-2, 0.025: 2e-3, 0.05: 2e-3}.get(epsilon, 1e-3) if name == "adult" else 1e-3
+    # Adult's labels are nearly fair: the distance is small, and at tau = 0.5 the rounds approach it slowly from below. Measured 1.4e-2
+    # and 1.7e-3 for epsilon 0 and 0.025; a quadratic program in place of the binary steps gives the same iterates.
+    within = {0.0: 2e-2, 0.025: 2e-3}.get(epsilon, 1e-3) if name == "adult" else 1e-3
     assert reached.squared_distance == pytest.approx(distance, rel=within, abs=1e-15)
+    out = fitted.transform(y, sensitive_features=groups)
+    assert ((out - matrix) ** 2).sum() == pytest.approx(distance, rel=1e-6, abs=1e-15)
+    assert abs(parity_of(out, groups).max() - min(epsilon, parity_of(matrix, groups).max())) <= 1e-6
+    assert np.abs(out - optimum).max() <= 1e-6
+    np.testing.assert_allclose(out.sum(axis=1), 1.0, atol=1e-12)
+    assert out.min() >= 0
+    if name != "injected":
+        assert_a_pinned_mean_is_never_closer(name, epsilon, distance)
+
+
+def assert_a_pinned_mean_is_never_closer(name, epsilon, distance):
+    fitted, _, _ = solved(name, epsilon, target="population")
+    y, groups, matrix = data(name)
+    assert after(fitted, ALL_ROUNDS).squared_distance >= distance * (1 - 1e-9)
+    means = group_means(fitted.transform(y, sensitive_features=groups), groups, np.ones(len(y)))
+    assert np.abs(means - matrix.mean(axis=0)).max() <= epsilon / 2 + 1e-6
+    assert fitted.rho_.sum() == pytest.approx(1.0, abs=1e-12)
+    if epsilon == 0:
+        assert after(fitted, ALL_ROUNDS).squared_distance > distance * (1 + 1e-6)
 
 
 def assert_near(name, epsilon, **settings):
@@ -89,19 +109,6 @@ def test_as_published_a_hundred_rounds_come_within_a_thousandth_of_the_pinned_op
 @pytest.mark.parametrize("name", ["adult", "injected", "soft", "crossed", "many"])
 def test_with_a_longer_step_a_hundred_rounds_come_within_a_thousandth_everywhere(name, target, epsilon):
     assert_near(name, epsilon, target=target, tau=4.0)
-
-
-@pytest.mark.parametrize("epsilon", BOUNDS)
-@pytest.mark.parametrize("name", ["adult", "injected", "soft"])
-def test_a_thousand_rounds_reach_the_certified_optimum(name, epsilon):
-    fitted, distance, optimum = solved(name, epsilon)
-    y, groups, matrix = data(name)
-    out = fitted.transform(y, sensitive_features=groups)
-    assert ((out - matrix) ** 2).sum() == pytest.approx(distance, rel=1e-6, abs=1e-15)
-    assert abs(parity_of(out, groups).max() - min(epsilon, parity_of(matrix, groups).max())) <= 1e-6
-    assert np.abs(out - optimum).max() <= 1e-6
-    np.testing.assert_allclose(out.sum(axis=1), 1.0, atol=1e-12)
-    assert out.min() >= 0
 
 
 @pytest.mark.parametrize("lam", [0.5, 2.0])
@@ -175,20 +182,6 @@ def test_residuals_stop_the_rounds():
     assert short[-1].primal_residual + short[-1].dual_residual <= 1e-3
     assert all(each.primal_residual + each.dual_residual > 1e-3 for each in short[:-1])
     assert len(R2B().fit(y, sensitive_features=groups).history_) == 100
-
-
-@pytest.mark.parametrize("epsilon", BOUNDS)
-@pytest.mark.parametrize("name", ["adult", "soft"])
-def test_a_pinned_mean_is_never_closer_than_a_free_one(name, epsilon):
-    _, distance, _ = solved(name, epsilon)
-    fitted, _, _ = solved(name, epsilon, target="population")
-    y, groups, matrix = data(name)
-    assert after(fitted, ALL_ROUNDS).squared_distance >= distance * (1 - 1e-9)
-    means = group_means(fitted.transform(y, sensitive_features=groups), groups, np.ones(len(y)))
-    assert np.abs(means - matrix.mean(axis=0)).max() <= epsilon / 2 + 1e-6
-    assert fitted.rho_.sum() == pytest.approx(1.0, abs=1e-12)
-    if epsilon == 0:
-        assert after(fitted, ALL_ROUNDS).squared_distance > distance * (1 + 1e-6)
 
 
 def test_fair_data_are_left_alone_where_the_mean_is_free():

@@ -105,7 +105,7 @@ def test_a_spark_frame(spark: Any, name: str, partitions: int) -> None:
     # With few numbers at hand every pass of the solver is a job of Spark; of single precision the rows come home.
     few = 800 if name in ("probabilities in lists", "probabilities in columns") else None
     check_everything(
-        lambda table: spark.createDataFrame(table).repartition(partitions), lambda frame: frame.toArrow(), name, sample_entries=few
+        lambda table: spark.createDataFrame(table).coalesce(partitions), lambda frame: frame.toArrow(), name, sample_entries=few
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import ast
 import shutil
 import signal
 import subprocess
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from forked import run_program
 
 import r2b
 from r2b._data.compute import ahead
@@ -173,47 +174,53 @@ def test_a_disk_without_room_is_seen_before_anything_is_written(tmp_path: Path, 
     assert names(tmp_path) == ["p.parquet", "s.parquet"]
 
 
+# Each file in a child of one process, which has imported what they need.
 LIMITED = """
-import resource, sys
+import ast, resource, sys
+from functools import partial
+import forked
 import r2b
 from r2b.errors import R2BError
 
-source, target, form, label = sys.argv[1:5]
-scan = r2b.scan(source)
-names = [name for name in scan.names if name.startswith("p")] if label == "p*" else label
-try:
-    if label == "p*":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-    fair = scan.debias(names, sensitive_features=scan.names[1 if label == "p*" else 2], epsilon=0.05)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-    fair.write(target, form)
-except R2BError as error:
-    print(type(error).__name__, error)
+def limited(source, target, label, most=20_000):
+    scan = r2b.scan(source)
+    names = [name for name in scan.names if name.startswith("p")] if label == "p*" else label
+    try:
+        if label == "p*":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        fair = scan.debias(names, sensitive_features=scan.names[1 if label == "p*" else 2], epsilon=0.05)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        fair.write(target, "soft")
+    except R2BError as error:
+        print(type(error).__name__, error)
+    return 0
+
+several = ast.literal_eval(sys.argv[1])
+forked.prepare(partial(limited, several[0][0], sys.argv[2], "job", 10**9))
+for asked in several:
+    assert forked.ended(forked.child(partial(limited, *asked))) == 0, asked
+    print("next", flush=True)
 """
 
 
-def limited(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-W", "error", "-c", LIMITED, *map(str, words)], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
-@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".csv.gz"])
-def test_a_file_that_may_not_grow_leaves_nothing(suffix: str, tmp_path: Path) -> None:
-    place = file_tables.write(PEOPLE, tmp_path / f"p{suffix}")
-    done = limited(place, tmp_path / f"q{suffix}", "soft", "job")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"ParameterError {tmp_path / f'q{suffix}'} cannot be written: the disk has no room left")
-    assert names(tmp_path) == [f"p{suffix}"]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
-def test_scratch_that_may_not_grow_is_an_error(tmp_path: Path) -> None:
+def test_a_file_that_may_not_grow_leaves_nothing_and_scratch_that_may_not_is_an_error(tmp_path: Path) -> None:
+    asked, wanted = [], []
+    for suffix in (".parquet", ".arrow", ".csv", ".csv.gz"):
+        place = file_tables.write(PEOPLE, tmp_path / suffix[1:] / f"p{suffix}")
+        asked.append((str(place), str(place.with_name(f"q{suffix}")), "job"))
+        wanted.append(f"ParameterError {place.with_name(f'q{suffix}')} cannot be written: the disk has no room left")
     _, table = file_tables.scores()
-    pq.write_table(table.drop_columns("p"), tmp_path / "p.parquet")
-    done = limited(tmp_path / "p.parquet", tmp_path / "q.parquet", "soft", "p*")
+    (tmp_path / "scores").mkdir()
+    pq.write_table(table.drop_columns("p"), tmp_path / "scores" / "p.parquet")
+    asked.append((str(tmp_path / "scores" / "p.parquet"), str(tmp_path / "scores" / "q.parquet"), "p*"))
+    wanted.append("ParameterError Decoded probabilities cannot be kept")
+    done = run_program(LIMITED, repr(asked), str(tmp_path / "whole.parquet"))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "ParameterError Decoded probabilities cannot be kept" in done.stdout
-    assert names(tmp_path) == ["p.parquet"]
+    said = done.stdout.split("next\n")
+    assert len(said) == 6 and said[-1] == ""
+    assert not [(told, start) for told, start in zip(said, wanted, strict=False) if not told.startswith(start)]
+    assert [names(Path(source).parent) for source, _, _ in asked] == [[Path(source).name] for source, _, _ in asked]
 
 
 @pytest.fixture
@@ -249,41 +256,52 @@ def test_a_full_scratch_disk_leaves_nothing(tmp_path: Path, small_disk: Path, mo
 
 
 STOPPED = """
-import os, signal, sys
+import ast, os, signal, sys
+from functools import partial
+import forked
 from r2b.cli import main
 from r2b.engines.files import typed, writing
 from r2b.engines.files.reading import TextStored
 
-number, kind, words = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-owner = typed if hasattr(typed, kind) else writing
-took = getattr(owner, kind).take
 TextStored.size = 4_000  # several pieces of a short file
-taken = 0
 
-def take(self, piece):
-    global taken
-    took(self, piece)
-    taken += 1
-    if taken == 3:
-        os.kill(os.getpid(), number)
+def stopped(number, kind, words):
+    owner = typed if hasattr(typed, kind) else writing
+    took = getattr(owner, kind).take
+    taken = 0
 
-getattr(owner, kind).take = take
-sys.exit(main(words))
+    def take(self, piece):
+        nonlocal taken
+        took(self, piece)
+        taken += 1
+        if taken == 3:
+            os.kill(os.getpid(), number)
+
+    getattr(owner, kind).take = take
+    return main(words)
+
+first, *asked = ast.literal_eval(sys.argv[1])
+forked.prepare(partial(main, first))
+print([forked.ended(forked.child(partial(stopped, *each))) for each in asked])
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-@pytest.mark.parametrize("way", ["parquet", "csv", "folder"])
-def test_a_run_that_is_stopped_while_it_writes_has_no_output(number: signal.Signals, code: int, way: str, tmp_path: Path) -> None:
-    given = file_tables.WAYS[way](PEOPLE, tmp_path)
-    target = tmp_path / ("out" if way == "folder" else f"out.{way}")
-    words = ["debias", given, "--label", "job", "--sensitive", "sex", "--form", "round", "--output", target, "--quiet"]
-    kind = "TextOut" if way == "csv" else "ParquetOut"
-    command = [sys.executable, "-W", "error", "-c", STOPPED, str(int(number)), kind, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
-    assert done.returncode == code, done.stderr
+def test_a_run_that_is_stopped_while_it_writes_has_no_output(tmp_path: Path) -> None:
+    def words(way: str, folder: Path) -> list[str]:
+        folder.mkdir()
+        given = file_tables.WAYS[way](PEOPLE, folder)
+        target = folder / ("out" if way == "folder" else f"out.{way}")
+        return ["debias", str(given), "--label", "job", "--sensitive", "sex", "--form", "round", "--output", str(target), "--quiet"]
+
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+    runs = [(way, number, tmp_path / f"{way}-{number}") for way in ("parquet", "csv", "folder") for number in codes]
+    asked = [(int(number), "TextOut" if way == "csv" else "ParquetOut", words(way, folder)) for way, number, folder in runs]
+    done = run_program(STOPPED, repr([words("parquet", tmp_path / "whole"), *asked]))
+    assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    left = [name for name in names(tmp_path) if name != Path(given).name]
-    assert not [name for name in left if not name.startswith(".")]
-    assert bool(left) == (number == signal.SIGKILL)
+    assert ast.literal_eval(done.stdout) == [codes[number] for _, number, _ in runs]
+    for (_, number, folder), (_, _, said) in zip(runs, asked, strict=True):
+        left = [name for name in names(folder) if name != Path(said[1]).name]
+        assert not [name for name in left if not name.startswith(".")], folder
+        assert bool(left) == (number == signal.SIGKILL), folder
