@@ -1,5 +1,7 @@
 """What pytest collects, and how the suite is cut into parts."""
 
+import gc
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Add the filter of our own warnings here: in pyproject.toml it would import NumPy before tests/conftest.py has set threads."""
     # Tables of tests are small: what is doubtful about them is looked at where it is tested, with pytest.warns.
     config.addinivalue_line("filterwarnings", "ignore::r2b.errors.DataWarning")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: modules and tests stay (measured: 19 s, of which 6 s went into looking)."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()  # nor is it looked for among them later
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -104,9 +104,13 @@ SPARK = [(name, 3) for name in NAMES] + [(name, 1) for name in dict(SINGLE)]
 def test_a_spark_frame(spark: Any, name: str, partitions: int) -> None:
     # With few numbers at hand every pass of the solver is a job of Spark; of single precision the rows come home.
     few = 800 if name in ("probabilities in lists", "probabilities in columns") else None
-    check_everything(
-        lambda table: spark.createDataFrame(table).coalesce(partitions), lambda frame: frame.toArrow(), name, sample_entries=few
-    )
+
+    def opened(table: Any) -> Any:
+        frame = spark.createDataFrame(table).coalesce(partitions)
+        assert frame.rdd.getNumPartitions() == partitions
+        return frame
+
+    check_everything(opened, lambda frame: frame.toArrow(), name, sample_entries=few)
 
 
 def test_every_table_has_something_to_do() -> None:

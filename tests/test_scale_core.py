@@ -210,9 +210,9 @@ def test_keys_that_rows_share_cannot_keep_counts_and_are_refused() -> None:
 @pytest.mark.parametrize("size", [1, 13, 10_000])
 def test_batches_do_not_show(name: str, size: int) -> None:
     case = cases()[name]
+    table = case.table.take(pa.array(range(0, case.table.num_rows, 6))) if size == 1 else case.table  # a hundred batches are enough
     few, once = (
-        r2b.scan(HeldSource(case.table, rows)).debias(case.label, **case.asked, **case.settings, sample_entries=1 << 20)
-        for rows in (size, 600)
+        r2b.scan(HeldSource(table, rows)).debias(case.label, **case.asked, **case.settings, sample_entries=1 << 20) for rows in (size, 600)
     )
     assert np.abs(few.prices - once.prices).max() < 1e-9 if case.soft else np.array_equal(few.prices, once.prices)
     for form in ("sample", "expand", "round"):
