@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from app_server import TOKEN, Served, running
 
 import r2b
+from r2b.cli import main
 from r2b.datasets import load_adult
 
 READY = "document.querySelector('#frontier svg') && document.querySelector('#audit table') && !document.querySelector('.stale')"
@@ -158,14 +161,70 @@ def test_other_columns_families_and_bounds_change_the_answer(chromium: browser.B
     page.close()
 
 
+def test_choices_live_in_the_address_so_that_reload_back_and_a_link_keep_them(chromium: browser.Browser, app: Served) -> None:
+    page = adult(chromium, app)
+    page.click("input[name=sensitive][value=race]")
+    page.wait("document.querySelector('#cell').options.length === 10")
+    page.set_value("#epsilon", "0.07")
+    page.wait("document.querySelector('#verdict dd').innerText.startsWith('7.0')")
+    page.reload()
+    arrive(page, READY)
+    assert page.evaluate("document.querySelector('#epsilon').value") == "0.07" and TOKEN not in page.evaluate("location.href")
+    assert text(page, "#chosen").replace("\n", " ") == "Label education Groups by sex, race"
+    assert text(page, "[data-picked=sensitive]") == "Chosen: sex, race"
+    page.evaluate("scrollTo(0, 3000)")
+    page.wait("Math.abs(document.querySelector('#chosen').getBoundingClientRect().top) < 2")
+    page.evaluate("document.querySelector('[data-task=training]').click()")
+    assert page.evaluate("document.querySelector('[data-desk=labels]').hidden && !document.querySelector('[data-desk=training]').hidden")
+    page.evaluate("history.back()")
+    page.wait("!document.querySelector('[data-desk=labels]').hidden")
+    page.evaluate("history.back()")  # to before epsilon was set
+    page.wait("document.querySelector('#verdict dd').innerText.startsWith('1.0')")
+    other = chromium.open(f"{page.evaluate('location.href')}#token={TOKEN}")
+    arrive(other, READY)
+    assert text(other, "#chosen") == text(page, "#chosen") and not page.console_errors and not other.console_errors
+    page.close()
+    other.close()
+
+
+def test_a_person_makes_fair_decisions_of_scores_and_reads_messages_beside_the_button(
+    chromium: browser.Browser, app: Served, tmp_path: Path
+) -> None:
+    rows = [f"{'fm'[n % 2]};{0.1 + n % 7 / 10:.1f};{0.9 - n % 7 / 10:.1f}" for n in range(80)]
+    (tmp_path / "scores.csv").write_text("sex;nein, später;für\n" + "\n".join(rows) + "\n", encoding="cp1252")
+    page = opened(chromium, app, width=390)
+    page.upload("#file", tmp_path / "scores.csv")
+    arrive(page, "document.querySelector('#choice')")
+    assert "Windows (Western Europe), its fields separated by a semicolon" in text(page, "#file-part summary")
+    page.click("[data-task=decisions]")
+    page.click("#get-decisions")
+    page.wait("document.querySelector('#said-get-decisions.fault')?.innerText.startsWith('No column of probabilities is chosen.')")
+    assert page.evaluate("document.querySelector('#form-decisions [name=scores]').getAttribute('aria-invalid')") == "true"
+    for name, value in (("scores", "nein, später"), ("scores", "für"), ("sensitive", "sex")):
+        page.evaluate(f"document.querySelector('#form-decisions [name={name}][value={json.dumps(value)}]').click()")
+    page.click("#get-decisions")
+    page.wait("document.querySelector('#made-decisions .tiles')")
+    assert "Proven" in text(page, "#made-decisions") and page.axe() == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with zipfile.ZipFile(page.download("#get-decisions-file", tmp_path)) as archive:
+        archive.extractall(tmp_path)
+    assert main(["verify", str(tmp_path / "scores-decisions.csv"), "-q"]) == 0
+    page.close()
+
+
 def test_labels_report_and_code_are_downloaded_whole(chromium: browser.Browser, app: Served, tmp_path: Path) -> None:
     page = adult(chromium, app)
     saved = page.download("#get-labels", tmp_path)
-    with saved.open(newline="") as lines:
+    page.wait("document.querySelector('#said-get-labels').innerText === 'Saved as adult-fair-round.zip.'")
+    with zipfile.ZipFile(saved) as archive:
+        archive.extractall(tmp_path)
+    with (tmp_path / "adult-fair-round.csv").open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     table = load_adult()
     fair = r2b.debias(table["education"], sensitive_features={"sex": table["sex"]}, epsilon=0.01)
-    assert saved.name == "adult-fair-round.csv" and [row["education_fair"] for row in rows] == list(fair.round(0))
+    assert saved.name == "adult-fair-round.zip" and [row["education_fair"] for row in rows] == list(fair.round(0))
+    promised = ["--label", "education", "--sensitive", "sex", "--epsilon", "0.01"]
+    assert main(["verify", str(tmp_path / "adult-fair-round.csv"), *promised]) == 0
     assert [row["education"] for row in rows] == list(table["education"])
     assert page.download("#get-report", tmp_path).read_text().startswith("<!doctype html>")
     code = page.download("#get-code", tmp_path)

@@ -66,16 +66,7 @@ class PageChoice:
             raise ParameterError("No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive")
         refuse_percentages("Epsilon", self.epsilon, LARGEST[cast("BoundName", self.bound)], control="epsilon")
         parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
-        for part, names in {**parts, "weight": () if self.weight is None else (self.weight,)}.items():
-            try:
-                table.check(names, part)
-            except ParameterError as error:
-                raise ParameterError(error.problem, remedy=error.remedy, control=part) from None
-        chosen = [(name, part) for part, names in parts.items() for name in names]
-        for place, (name, part) in enumerate(chosen):
-            if name in dict(chosen[:place]):
-                remedy = "Give every column one part."
-                raise ParameterError(f"The column {name!r} is chosen twice.", remedy=remedy, control=part, column=name)
+        _refuse_columns(table, {**parts, "weight": () if self.weight is None else (self.weight,)})
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -98,6 +89,103 @@ class PageChoice:
         chosen = {name: getattr(self, name) for name in ("epsilon", "bound", "families", "missing")}
         options = {name: value for name, value in chosen.items() if name == "epsilon" or value != default[name]}
         return options | ({"target": "population"} if self.bound == "target" else {})
+
+
+TASKS = {
+    "labels": ("Fair labels", "A column of labels: who gets which, and the closest labels in parity."),
+    "decisions": ("Fair decisions from scores", "A column of probabilities for every class: one fair decision per row."),
+    "training": ("Labels for a model", "Labels to train a model on, fair by what its columns show of the groups."),
+    "predictions": ("What a model does", "Labels and predictions side by side: how far a model is from fair."),
+}
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """What is asked of a table beside fair labels.
+
+    Attributes
+    ----------
+    task : {"decisions", "training", "predictions"}
+    label, prediction : str
+    scores, sensitive, features : tuple of str
+    weight : str or None
+    missing : {"error", "group", "exclude"}
+    epsilon : float
+    normalize : bool
+        Divide rows of probabilities by their sums.
+    """
+
+    task: str
+    label: str
+    prediction: str
+    scores: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    features: tuple[str, ...]
+    weight: str | None = None
+    missing: str = "error"
+    epsilon: float = 0.0
+    normalize: bool = False
+
+    @classmethod
+    def of(cls, asked: dict[str, Any], table: FileSource) -> TaskChoice:
+        """Read what a request says.
+
+        Raises
+        ------
+        ParameterError
+            Names the control that has to be set, or is set to something that cannot be.
+        """
+        found = cls(
+            task=_one_of(asked, "task", tuple(TASKS)[1:]),
+            label=_text(asked, "label") or "",
+            prediction=_text(asked, "prediction") or "",
+            scores=_texts(asked, "scores"),
+            sensitive=_texts(asked, "sensitive"),
+            features=_texts(asked, "features"),
+            weight=_text(asked, "weight") or None,
+            missing=_one_of(asked, "missing", CHOICES["missing"]),
+            epsilon=_epsilon(asked.get("epsilon", 0.0)),
+            normalize=asked.get("normalize") is True,
+        )
+        found._check(table)
+        return found
+
+    def _check(self, table: FileSource) -> None:
+        refuse_percentages("Epsilon", self.epsilon, LARGEST["range"], control="epsilon")
+        parts = {"sensitive": self.sensitive, "weight": () if self.weight is None else (self.weight,)}
+        for name in _NEEDED[self.task]:
+            given = getattr(self, name)
+            parts[name] = (given,) if isinstance(given, str) and given else tuple(given)
+            if not parts[name]:
+                raise ParameterError(_MISSED[name][0], remedy=_MISSED[name][1], control=name)
+        if not self.sensitive:
+            raise ParameterError("No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive")
+        if self.task == "decisions" and len(self.scores) < 2:
+            raise ParameterError("One column of probabilities is chosen.", remedy="Choose one for every class.", control="scores")
+        _refuse_columns(table, parts)
+
+
+_NEEDED = {"decisions": ("scores",), "training": ("label", "features"), "predictions": ("label", "prediction")}
+_MISSED = {
+    "scores": ("No column of probabilities is chosen.", "Choose one for every class."),
+    "label": ("No label is chosen.", "Choose the column that holds it."),
+    "features": ("No column that the model sees is chosen.", "Choose those that it will be trained with."),
+    "prediction": ("No prediction is chosen.", "Choose the column that holds what the model predicted."),
+}
+
+
+def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> None:
+    """Refuse columns that are not there, or play two parts; a weight may play another."""
+    for part, names in parts.items():
+        try:
+            table.check(names, part)
+        except ParameterError as error:
+            raise ParameterError(error.problem, remedy=error.remedy, control=part) from None
+    chosen = [(name, part) for part, names in parts.items() if part != "weight" for name in names]
+    for place, (name, part) in enumerate(chosen):
+        if name in dict(chosen[:place]):
+            remedy = "Give every column one part."
+            raise ParameterError(f"The column {name!r} is chosen twice.", remedy=remedy, control=part, column=name)
 
 
 def _text(asked: dict[str, Any], name: str) -> str | None:

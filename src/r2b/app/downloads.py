@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, get_args
 
@@ -10,8 +10,9 @@ from r2b._labels import FairLabels
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
 from r2b.app.choice import PageChoice
+from r2b.app.making import packed
+from r2b.app.workspace import Workspace
 from r2b.engines.files import FileSource
-from r2b.engines.files.writing import write_stream
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import roles_of
 from r2b.errors import ParameterError
@@ -22,31 +23,32 @@ _LAST = {
     "sample": "labels = fair.sample(random_state=0)  # one class per row; parity holds on average",
     "expand": "rows, labels, weight = fair.expand()  # rows repeated with weights",
 }
-KINDS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+KINDS = ("csv", "parquet", "xlsx")
 
 
-def labels_file(table: FileSource, choice: PageChoice, fair: FairLabels, form: Any, kind: str) -> bytes:
-    """Give the table with the fair labels in one form, as the bytes of a file.
+def labels_file(workspace: Workspace, choice: PageChoice, fair: FairLabels, form: Any, kind: str) -> bytes:
+    """Give the table with the fair labels in one form and its certificate, as an archive.
 
     Raises
     ------
     ParameterError
         There is no such form or kind of file, or the table has a column of the new one's name.
     """
-    for name, value, known in (("form", form, get_args(Form)), ("kind", kind, tuple(KINDS))):
-        if value not in known:
-            raise ParameterError(f"The {name} is {value!r}.", remedy=f"Choose one of {', '.join(known)}.", control="form")
+    refuse_other(form, kind)
+    table = workspace.table
     assert fair.rows is not None
     roles = roles_of(table, choice.label, list(choice.sensitive), list(choice.control), choice.weight)
-    rows = TableRows(table, roles, fair.schema, fair.rows.counts, held=fair.dataset, total=fair.rows.n_rows)
-    try:
-        relabel = rows.relabel(fair.rule, form)
-    except ParameterError as error:
-        remedy = "Rename that column, or use r2b on the command line with --new-column."
-        raise ParameterError(error.problem, remedy=remedy, control="form", **error.facts) from error
-    stream = io.BytesIO()
-    write_stream(table, relabel, stream, kind)
-    return stream.getvalue()
+    rows = TableRows(table, roles, fair.schema, fair.rows.counts, total=fair.rows.n_rows)
+    said = {"options": choice.options(), "command": code_of(workspace, choice, form)}
+    name = file_name(table, f"fair-{form}", kind)
+    return packed(table, replace(fair, rows=rows), form, kind, name, workspace.reading.encoding, **said)
+
+
+def refuse_other(form: Any, kind: Any) -> None:
+    """Refuse a form or a kind of file that there is not."""
+    for name, value, known in (("form", form, get_args(Form)), ("kind", kind, KINDS)):
+        if value not in known:
+            raise ParameterError(f"The {name} is {value!r}.", remedy=f"Choose one of {', '.join(known)}.", control="form")
 
 
 def leaving(fair: FairLabels, form: Any) -> tuple[str, Realised] | None:
@@ -60,7 +62,7 @@ def file_name(table: FileSource, what: str, ending: str) -> str:
     Examples
     --------
     >>> from r2b.app.uploads import read_upload
-    >>> file_name(read_upload("people 1.csv", b"a,b\n1,2\n", 100), "fair", "csv")
+    >>> file_name(read_upload("people 1.csv", b"a,b\n1,2\n", 100)[0], "fair", "csv")
     'people-1-fair.csv'
     """
     stem = PurePath(table.name).name.split(".")[0]
@@ -68,14 +70,14 @@ def file_name(table: FileSource, what: str, ending: str) -> str:
     return f"{plain or 'table'}-{what}.{ending}"
 
 
-def code_of(table: FileSource, choice: PageChoice, form: str, source: str = "file") -> str:
+def code_of(workspace: Workspace, choice: PageChoice, form: str) -> str:
     r"""Write a program that reads the same table and makes the same labels.
 
     Examples
     --------
     >>> from r2b.app.uploads import read_upload
-    >>> table = read_upload("people.csv", b"sex,job\nf,a\nm,b\n", 100)
-    >>> print(code_of(table, PageChoice("job", ("sex",), epsilon=0.1), "round"))
+    >>> workspace = Workspace("x", *read_upload("people.csv", b"sex,job\nf,a\nm,b\n", 100))
+    >>> print(code_of(workspace, PageChoice("job", ("sex",), epsilon=0.1), "round"))
     import r2b
     <BLANKLINE>
     fair = r2b.scan('people.csv').debias(
@@ -87,9 +89,10 @@ def code_of(table: FileSource, choice: PageChoice, form: str, source: str = "fil
     labels = fair.round(random_state=0)  # one class per row
     <BLANKLINE>
     """
-    opened = f"r2b.scan({table.name!r})"
+    read = "".join(f", {name}={value!r}" for name, value in workspace.reading.arguments().items())
+    opened = f"r2b.scan({workspace.table.name!r}{read})"
     lines = ["import r2b", ""]
-    if source == "adult":
+    if workspace.source == "adult":
         lines, opened = ["import r2b", "from r2b.datasets import load_adult", ""], 'r2b.scan(load_adult(as_frame="pyarrow"))'
     columns = {"sensitive_features": list(choice.sensitive), "control_features": list(choice.control), "sample_weight": choice.weight}
     given = {name: value for name, value in columns.items() if value} | choice.options()

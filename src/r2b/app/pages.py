@@ -18,8 +18,10 @@ from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
 from r2b._files.text import megabytes
 from r2b._labels import FairLabels
-from r2b.app.choice import PageChoice
+from r2b.app.choice import TASKS, PageChoice, TaskChoice
 from r2b.app.downloads import leaving
+from r2b.app.making import Made, shares
+from r2b.app.uploads import DELIMITERS, ENCODINGS, preview
 from r2b.app.workspace import Bounded, Workspace
 from r2b.errors import MissingValueError, R2BError, WeightError
 from r2b.report import facts_of, views, words
@@ -29,6 +31,8 @@ from r2b.report.html import source as report_source
 TOP_CLASSES = 16  # that gain, of those that a channel shows
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
 _STEPS = (_LEAST, 0.05, 0.2, 0.4, 0.7)  # of a probability, where its colour changes
+_MOST_ROWS = 40  # groups of a table that is made on request
+_TEACH = "Train on them without the columns seen_..., with the weights if rows are repeated, and measure the model by the true groups."
 _MANY = 100  # values from which a column is hardly one of groups
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -57,12 +61,17 @@ _REWORDED = (
     (r"\bsensitive_features\b", "the sensitive columns"),
     (r"\bcontrol_features\b", "the columns to compare within"),
     (r"\bsample_weight\b", "the weight"),
+    (r"which normalize=True does", "which the box below the probabilities does"),
+    (r"Say which with sheet=.*$", "Say which below."),
+    (r"Name classes alike in y_true and y_pred;.*$", "Choose two columns that name the classes alike."),
+    (r"\bThe argument y_true\b|\by_true\b", "what is true"),
+    (r"\bThe argument y_pred\b|\by_pred\b", "what the model predicted"),
     (r", or say how fields are separated(?: with --delimiter|: delimiter=.* on the command line)", ""),
-    (r": pass --delimiter '[^']*'\.", ": save it with commas, or use r2b on the command line with --delimiter."),
+    (r": pass --delimiter '[^']*'\.", ": choose that on the page."),
     (r"; where the header does not tell the delimiter, pass it with --delimiter", ""),
     (
         r"(?:Say how it is encoded(?: with|, such as)|Pass) (?:--)?encoding[^.]*\.",
-        "Save it as UTF-8, or use r2b on the command line with --encoding.",
+        "Choose another encoding on the page, or save it as UTF-8.",
     ),
     (r"Pass (?:--format |format=')([\w.]+)'?\.$", r"Let its name end in .\1."),
     (r", and say what it is with --format(?:, such as [\w .]*)?(?=\.$)", ""),
@@ -100,7 +109,7 @@ def asset(name: str) -> tuple[str, str] | None:
 
 def start_page(limit: int, fault: str = "") -> str:
     """Give the first page, with what went wrong before."""
-    return render("start.html.j2", limit=limit, megabytes=megabytes(limit), fault=fault)
+    return render("start.html.j2", limit=limit, megabytes=megabytes(limit), fault=fault, encodings=ENCODINGS, delimiters=DELIMITERS)
 
 
 def work_page(workspace: Workspace) -> str:
@@ -119,7 +128,24 @@ def work_page(workspace: Workspace) -> str:
         bounds=BOUNDS,
         families=FAMILIES,
         missing=MISSING,
+        tasks=TASKS,
+        preview=preview(workspace.table),
+        **_reading_of(workspace),
     )
+
+
+def _reading_of(workspace: Workspace) -> dict[str, Any]:
+    """Say how the file was read, and what else could be chosen."""
+    format, reading = workspace.table.listing.format, workspace.reading
+    dialect = getattr(workspace.table.files[0], "dialect", None)
+    delimiter = "" if dialect is None else dialect.delimiter
+    how = f"The file is read as {ENCODINGS.get(reading.encoding, reading.encoding or 'UTF-8')}" if format.is_text else "The first rows"
+    if format.kind == "csv":
+        how += f", its fields separated by a {DELIMITERS.get(delimiter, repr(delimiter))}"
+    known = {"encodings": ENCODINGS | {reading.encoding or "utf-8": ENCODINGS.get(reading.encoding, reading.encoding or "UTF-8")}}
+    known["delimiters"] = DELIMITERS
+    may = workspace.source == "file" and format.is_text and not format.compression
+    return {"how_read": how, "is_text": may, "is_csv": format.kind == "csv", "reading": reading, "delimiter": delimiter, **known}
 
 
 def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None, form: str = "soft") -> dict[str, Any]:
@@ -160,6 +186,58 @@ def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, 
         "found": " ".join(words.summary(facts)[:-1]),
         "audit": render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts["audit"])),
     }
+
+
+def made_part(choice: TaskChoice, made: Made) -> str:
+    """Give what was made of scores, or for a model."""
+    fair, proof, decisions = made.fair, made.fair.certificate, choice.task == "decisions"
+    rows = shares(fair)
+    classes = [str(plain_value(name)) for name in fair.classes]
+    cut = f"{min(len(rows), _MOST_ROWS)} of {len(rows)} groups, {min(len(classes), TOP_CLASSES)} of {len(classes)} classes"
+    by = " x ".join(choice.sensitive)
+    if decisions:
+        sentence = "These are the decisions that are right most often, if the probabilities are, among all with so little difference."
+        right = 1.0 - proof.expected_changes
+        tile = ("Expected to be right", right, "of the decisions, if the probabilities are")
+    else:
+        sentence = f"Differences are those between groups of {by} as the columns that the model sees show them. {_TEACH}"
+        tile = ("Labels that change", proof.expected_changes, "expected")
+    names = ("changed_name", "changed", "changed_note")
+    return render(
+        "made.html.j2",
+        parity=proof.parity,
+        before=proof.parity_before,
+        **dict(zip(names, tile, strict=True)),
+        proven=fair.status.ok,
+        status=fair.status.value,
+        gap=abs(proof.relative_gap),
+        sentence=sentence if fair.status.ok else f"{sentence} {format_for_page(fair.status.advice)}",
+        corner=by,
+        classes=classes[:TOP_CLASSES],
+        rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:_MOST_ROWS]],
+        cut=cut if len(rows) > _MOST_ROWS or len(classes) > TOP_CLASSES else "",
+    )
+
+
+def predictions_part(choice: TaskChoice, found: dict[str, Any]) -> str:
+    """Give what was measured of predictions."""
+    worst = max(found["criteria"], key=lambda each: float(each["found"] - each["chance"]))
+    title = f"The model treats groups differently by up to {worst['found']:.1f} percentage points ({worst['name'].lower()})."
+    if all(each["found"] <= each["chance"] for each in found["criteria"]):
+        title = "No difference between groups is larger than chance alone may explain."
+    classes, groups = found["classes"], found["groups"]
+    cut = f"{min(len(groups), _MOST_ROWS)} of {len(groups)} groups, {min(len(classes), TOP_CLASSES)} of {len(classes)} classes"
+    return render(
+        "predictions.html.j2",
+        title=title,
+        criteria=found["criteria"],
+        accuracy=found["accuracy"],
+        classes=classes[:TOP_CLASSES],
+        groups=[{**each, "shares": each["shares"][:TOP_CLASSES]} for each in groups[:_MOST_ROWS]],
+        corner=" x ".join(choice.sensitive),
+        weighted=choice.weight is not None,
+        cut=cut if len(groups) > _MOST_ROWS or len(classes) > TOP_CLASSES else "",
+    )
 
 
 def _summary(facts: dict[str, Any]) -> str:
@@ -236,7 +314,13 @@ def control_of(error: R2BError, choice: dict[str, Any] | None) -> str:
 
 def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 400) -> Response:
     """Answer with an error."""
-    content = {"problem": format_for_page(error.problem), "remedy": format_for_page(error.remedy), "control": control_of(error, choice)}
+    content: dict[str, Any] = {
+        "problem": format_for_page(error.problem),
+        "remedy": format_for_page(error.remedy),
+        "control": control_of(error, choice),
+    }
+    if "sheets" in error.facts:
+        content["sheets"] = error.facts["sheets"]
     return JSONResponse(content, status_code=status)
 
 

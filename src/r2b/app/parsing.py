@@ -17,7 +17,7 @@ from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.formats import Format, unpacked_within
 from r2b._files.text import decompress, refuse_growth
 from r2b.engines.files import FileSource
-from r2b.errors import DamagedFileError, FileTooLargeError, InputError, R2BError
+from r2b.errors import DamagedFileError, FileTooLargeError, InputError, ParameterError, R2BError
 
 CHILD = "from r2b.app.parsing import child; child()"
 SECONDS = 60
@@ -25,7 +25,7 @@ _ROOM = 1 << 30  # bytes of memory beside what tables take
 _COPIES = 4  # of a table that are held while it is read
 
 
-def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format, bytes]:
+def parsed(content: bytes, name: str, format: Format, most: int, sheet: str = "") -> tuple[Format, bytes]:
     """Read a file in another process.
 
     Parameters
@@ -35,6 +35,8 @@ def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format
     format : Format
     most : int
         Bytes that it may grow to.
+    sheet : str
+        Of a workbook; empty for the only one.
 
     Returns
     -------
@@ -50,6 +52,7 @@ def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format
         It grows beyond the limit, or takes too much memory or time.
     """
     asked = {"name": name, "kind": format.kind, "compression": format.compression, "most": most, "n_bytes": len(content)}
+    asked["sheet"] = sheet
     command = [sys.executable, "-c", CHILD]
     # One thread and the plain allocator: threads and pools take address space, which is what is limited.
     env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
@@ -70,7 +73,7 @@ def parsed(content: bytes, name: str, format: Format, most: int) -> tuple[Format
         )
     answer = json.loads(line)
     if "error" in answer:
-        kinds: dict[str, type[R2BError]] = {kind.__name__: kind for kind in (DamagedFileError, FileTooLargeError)}
+        kinds: dict[str, type[R2BError]] = {kind.__name__: kind for kind in (DamagedFileError, FileTooLargeError, ParameterError)}
         raise kinds.get(answer["error"], InputError)(answer["problem"], remedy=answer["remedy"], **answer["facts"])
     return Format(answer["kind"]), rest
 
@@ -83,10 +86,10 @@ def child() -> None:
     out = sys.stdout.buffer
     try:
         with unpacked_within(asked["most"]):
-            kind, body = _normal(content, asked["name"], Format(asked["kind"], asked["compression"]))
+            kind, body = _normal(content, asked["name"], Format(asked["kind"], asked["compression"]), asked["sheet"] or None)
         answer: dict[str, Any] = {"kind": kind}
     except R2BError as error:
-        facts = {key: value for key, value in error.facts.items() if isinstance(value, (str, int))}
+        facts = {key: value for key, value in error.facts.items() if isinstance(value, (str, int, list))}
         answer, body = {"error": type(error).__name__, "problem": error.problem, "remedy": error.remedy, "facts": facts}, b""
     except MemoryError:
         problem = f"{asked['name']} takes more memory than the app gives to one file."
@@ -98,10 +101,10 @@ def child() -> None:
     os._exit(0)
 
 
-def _normal(content: bytes, name: str, format: Format) -> tuple[str, Any]:
+def _normal(content: bytes, name: str, format: Format, sheet: str | None) -> tuple[str, Any]:
     if format.is_text:
         return format.kind, decompress(content, format.compression, name)
-    arrow, source = pyarrow(), FileSource.open(name, str(format), threads=1, stream=io.BytesIO(content))
+    arrow, source = pyarrow(), FileSource.open(name, str(format), sheet=sheet, threads=1, stream=io.BytesIO(content))
     sink, total = io.BytesIO(), 0
     writer = None
     for batch in source.batches(None):

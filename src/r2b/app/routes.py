@@ -17,11 +17,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from r2b.app import pages
-from r2b.app.choice import PageChoice
-from r2b.app.downloads import KINDS, code_of, file_name, labels_file, leaving
+from r2b.app.choice import PageChoice, TaskChoice
+from r2b.app.downloads import code_of, file_name, labels_file, leaving, refuse_other
 from r2b.app.guard import Guard
+from r2b.app.making import packed
 from r2b.app.pages import fault, reads_pages, refusal
-from r2b.app.uploads import body_within, checked, open_adult, read_upload
+from r2b.app.predicting import measured
+from r2b.app.uploads import Reading, body_within, open_adult, opened_file, read_again, read_upload
 from r2b.app.workspace import ClosedError, Store, Workspace
 from r2b.engines.files import FileSource
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
@@ -55,13 +57,16 @@ class App(Guard):
             Route("/t/{id}/close", self.close, methods=["POST"]),
         ]
         for make in (_audit, _solve, _frontier, _labels, _report, _code):
-            routes.append(Route(f"/t/{{id}}/{make.__name__.strip('_')}", self._asking(make), methods=["POST"]))
+            routes.append(Route(f"/t/{{id}}/{make.__name__.strip('_')}", self._asking(make, PageChoice.of), methods=["POST"]))
+        for task in (_made, _file):
+            routes.append(Route(f"/t/{{id}}/{task.__name__.strip('_')}", self._asking(task, TaskChoice.of), methods=["POST"]))
+        routes.append(Route("/t/{id}/read", self._asking(self._read_again, lambda asked, _: Reading.of(asked)), methods=["POST"]))
         handlers: dict[Any, Any] = {HTTPException: _http_fault, ClientDisconnect: _left, Exception: _broken}
         super().__init__(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
     def open_file(self, path: Path) -> str:
         """Open a file of this machine and give the address of its page."""
-        return f"/t/{self.store.add(checked(FileSource.open(path))).id}"
+        return f"/t/{self.store.add(*opened_file(path)).id}"
 
     async def shell(self, request: Request) -> Response:
         """Show the empty page, which asks for its content with the secret."""
@@ -89,8 +94,8 @@ class App(Guard):
         try:
             content = await body_within(request.stream(), self.limit)
             name = request.query_params.get("name", "")
-            table = await run_in_threadpool(read_upload, name, content, self.limit)
-            return await run_in_threadpool(self._added, table, "file")
+            found = await run_in_threadpool(read_upload, name, content, self.limit, Reading.of(request.query_params))
+            return await run_in_threadpool(self._added, *found)
         except FileTooLargeError as error:
             return fault(error, status=413)
         except R2BError as error:
@@ -99,10 +104,14 @@ class App(Guard):
 
     async def adult(self, request: Request) -> Response:
         """Open the built-in data."""
-        return await run_in_threadpool(lambda: self._added(open_adult(), "adult"))
+        return await run_in_threadpool(lambda: self._added(open_adult(), None, "adult"))
 
-    def _added(self, table: Any, source: str) -> Response:
-        workspace = self.store.add(table, source)
+    def _read_again(self, workspace: Workspace, reading: Reading, asked: dict[str, Any]) -> Response:
+        self.store.add(*read_again(workspace.table, reading), id=workspace.id)
+        return Response(status_code=204)
+
+    def _added(self, table: FileSource, reading: Reading | None, source: str = "file") -> Response:
+        workspace = self.store.add(table, reading, source)
         return JSONResponse({"id": workspace.id, "page": f"/t/{workspace.id}"}, status_code=201)
 
     async def close(self, request: Request) -> Response:
@@ -110,7 +119,9 @@ class App(Guard):
         self.store.close(request.path_params["id"])
         return Response(status_code=204)
 
-    def _asking(self, make: Callable[[Workspace, PageChoice, dict[str, Any]], Response]) -> Callable[[Request], Any]:
+    def _asking(
+        self, make: Callable[[Workspace, Any, dict[str, Any]], Response], choice_of: Callable[[dict[str, Any], FileSource], Any]
+    ) -> Callable[[Request], Any]:
         """Make an endpoint of a function of a table and what is chosen."""
 
         async def endpoint(request: Request) -> Response:
@@ -118,7 +129,7 @@ class App(Guard):
             try:
                 asked = _read(await body_within(request.stream(), _LARGEST_REQUEST))
                 workspace = self.store.get(request.path_params["id"])
-                return await run_in_threadpool(lambda: make(workspace, PageChoice.of(asked, workspace.table), asked))
+                return await run_in_threadpool(lambda: make(workspace, choice_of(asked, workspace.table), asked))
             except ClosedError as error:
                 return fault(error, status=410)
             except R2BError as error:
@@ -161,8 +172,25 @@ def _frontier(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -
 
 def _labels(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
     form, kind = str(asked.get("form", "soft")), str(asked.get("kind", "csv"))
-    content = labels_file(workspace.table, choice, workspace.solve(choice, cold=True), form, kind)
-    return _download(content, file_name(workspace.table, f"fair-{form}", kind), KINDS[kind])
+    content = labels_file(workspace, choice, workspace.solve(choice, cold=True), form, kind)
+    return _download(content, file_name(workspace.table, f"fair-{form}", "zip"), "application/zip")
+
+
+def _made(workspace: Workspace, choice: TaskChoice, asked: dict[str, Any]) -> Response:
+    if choice.task == "predictions":
+        return JSONResponse({"html": pages.predictions_part(choice, measured(workspace.table, choice))})
+    return JSONResponse({"html": pages.made_part(choice, workspace.made(choice))})
+
+
+def _file(workspace: Workspace, choice: TaskChoice, asked: dict[str, Any]) -> Response:
+    form: Any = "round" if choice.task == "decisions" else asked.get("form", "expand")
+    kind = str(asked.get("kind", "csv"))
+    refuse_other(form, kind)
+    made, what = workspace.made(choice), "decisions" if choice.task == "decisions" else f"training-{form}"
+    said = {"options": made.options, "command": made.command}
+    name = file_name(workspace.table, what, kind)
+    content = packed(made.source, made.fair, form, kind, name, workspace.reading.encoding, **said)
+    return _download(content, file_name(workspace.table, what, "zip"), "application/zip")
 
 
 def _report(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
@@ -172,12 +200,12 @@ def _report(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> 
     settings = {**choice.options(), "random_state": 0}
     left = leaving(fair, str(asked.get("form", "soft")))
     facts = facts_of(opened.audit(choice), fair, bounded.frontier(), label_name=choice.label, settings=settings, leaving=left)
-    facts["command"] = code_of(workspace.table, choice, "soft", workspace.source)
+    facts["command"] = code_of(workspace, choice, "soft")
     return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
 
 
 def _code(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    text = code_of(workspace.table, choice, str(asked.get("form", "soft")), workspace.source)
+    text = code_of(workspace, choice, str(asked.get("form", "soft")))
     return _download(text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8")
 
 

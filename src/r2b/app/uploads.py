@@ -1,10 +1,15 @@
-"""Files to tables, within limits: of what is sent, and of what it grows to when it is unpacked."""
+"""Files to tables, within limits: of what is sent, and of what it grows to when it is unpacked; how text is read is guessed, and shown."""
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from r2b._files import Format, format_of, table_of
 from r2b._files.formats import unpacked_within
@@ -14,6 +19,15 @@ from r2b.datasets import load_adult
 from r2b.engines.files import FileSource
 from r2b.errors import FileTooLargeError, InputError, ParameterError, R2BError
 
+ENCODINGS = {
+    "utf-8": "UTF-8",
+    "cp1252": "Windows (Western Europe)",
+    "latin-1": "Latin-1",
+    "utf-16": "UTF-16",
+    "cp1250": "Windows (Central Europe)",
+}
+ENCODINGS |= {"cp1251": "Windows (Cyrillic)", "shift_jis": "Shift JIS", "gb18030": "GB 18030", "mac_roman": "Mac"}
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 GROWTH = 5  # times the limit of an upload that it may grow to when it is unpacked
 
 
@@ -48,31 +62,130 @@ def too_large(found: str, limit: int, size: int) -> FileTooLargeError:
     )
 
 
-def read_upload(name: str, content: bytes, limit: int) -> FileSource:
-    """Read a table from what was sent.
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read: what was said, the rest guessed.
+
+    Attributes
+    ----------
+    encoding, delimiter, sheet : str
+        Empty where it is to be guessed, or does not matter.
+    """
+
+    encoding: str = ""
+    delimiter: str = ""
+    sheet: str = ""
+
+    @classmethod
+    def of(cls, asked: Any) -> Reading:
+        """Read what a request says; what is no text says nothing."""
+        found = {name: asked.get(name) or "" for name in ("encoding", "delimiter", "sheet")}
+        return cls(**{name: value if isinstance(value, str) else "" for name, value in found.items()})
+
+    def arguments(self) -> dict[str, str]:
+        """Give what is known, as :func:`r2b.scan` takes it."""
+        usual = {"encoding": "utf-8", "delimiter": ","}
+        known = {name: getattr(self, name) for name in ("encoding", "delimiter", "sheet") if getattr(self, name) != usual.get(name)}
+        return {name: value for name, value in known.items() if value}
+
+
+def guessed(content: bytes, kind: str, asked: Reading) -> Reading:
+    r"""Guess how text is written where nobody said.
+
+    Examples
+    --------
+    >>> guessed("Größe;a, b\n1;2\n".encode("cp1252"), "csv", Reading())
+    Reading(encoding='cp1252', delimiter=';', sheet='')
+    >>> guessed(b"a,b\n1,2\n", "csv", Reading())
+    Reading(encoding='utf-8', delimiter=',', sheet='')
+    """
+    encoding = asked.encoding or _encoding_of(content)
+    delimiter = asked.delimiter
+    if kind == "csv" and not delimiter:
+        with suppress(LookupError, csv.Error):
+            delimiter = _delimiter_of(content[:_HEAD].decode(encoding, "ignore"), whole=len(content) <= _HEAD)
+    return replace(asked, encoding=encoding, delimiter=delimiter if kind == "csv" else "")
+
+
+def _encoding_of(content: bytes) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    for name in ("utf-8", "cp1252", "latin-1") if b"\0" not in content else ("utf-8",):
+        with suppress(UnicodeDecodeError):
+            content.decode(name)
+            return name
+    return "utf-8"  # whose error says which byte is none
+
+
+def _delimiter_of(text: str, *, whole: bool) -> str:
+    """Take the mark that cuts all of the first lines into as many fields; nothing where none does, or a comma where it does too."""
+    lines = text.splitlines()
+    lines = lines[: _LINES if whole or len(lines) > _LINES else len(lines) - 1]
+    found = [mark for mark in DELIMITERS if len({len(row) for row in csv.reader(lines, delimiter=mark) if row} - {1}) == 1]
+    even = [mark for mark in found if len({len(row) for row in csv.reader(lines, delimiter=mark) if row}) == 1]
+    return even[0] if even else ""
+
+
+def read_upload(name: str, content: bytes, limit: int, asked: Reading | None = None) -> tuple[FileSource, Reading]:
+    """Read a table from what was sent; give it with how it was read.
 
     Raises
     ------
     InputError
         It is empty, damaged, too large when it is unpacked, or not what its name says.
     ParameterError
-        Its name does not tell a format.
+        Its name does not tell a format, or it has several sheets.
     """
     # Only the last part: a browser may send a path, and names are shown.
     name = name.replace("\\", "/").rpartition("/")[2].strip() or "upload"
     found = format_of(name) if "." in name else None
     try:
         with unpacked_within(GROWTH * limit):
-            return checked(_opened(name, content, found, GROWTH * limit))
+            source, reading = _opened(name, content, found, GROWTH * limit, asked or Reading())
+            return checked(source), reading
     except FileTooLargeError as error:
         size = error.facts.get("size")
         if not isinstance(size, int):  # it takes too much time or memory, and says so
             raise
         raise too_large(f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked", limit, size) from error
-    except ParameterError:
-        raise
     except R2BError as error:
+        if isinstance(error, ParameterError) and "sheets" not in error.facts:
+            raise
         raise type(error)(error.problem, remedy=error.remedy, **{**error.facts, "control": "file"}) from error
+
+
+def opened_file(path: Path) -> tuple[FileSource, Reading]:
+    """Open a file of this machine; where it is text that is not compressed, how it is written is guessed."""
+    found = FileSource.open(path) if not (shape := format_of(path.name)) or not shape.is_text or shape.compression else None
+    if found is not None:
+        return checked(found), Reading()
+    assert shape is not None
+    reading = guessed(path.read_bytes() if path.is_file() else b"", shape.kind, Reading())
+    return checked(FileSource.open(path, **_text_arguments(reading))), reading
+
+
+def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]:
+    """Read text that is open in another way.
+
+    Raises
+    ------
+    InputError
+        It cannot be read so.
+    """
+    place, format = source.listing.parts[0], source.listing.format
+    with open(place.path, "rb") as file:
+        content = file.read()
+    reading = guessed(content if not format.compression else b"", format.kind, asked)
+    stream = None if place.held is None else io.BytesIO(content)
+    found = FileSource.open(place.name if stream else place.path, str(format), stream=stream, **_text_arguments(reading))
+    return checked(found), reading
+
+
+def preview(source: FileSource, n_rows: int = 5) -> list[list[str]]:
+    """Give the first rows of a table, as text."""
+    batch = next(source.batches(None), None)
+    rows = [] if batch is None else [column.slice(0, n_rows).to_pylist() for column in batch.record.columns]
+    return [["" if value is None else str(value)[:40] for value in row] for row in islice(zip(*rows, strict=True), n_rows)]
 
 
 def checked(source: FileSource) -> FileSource:
@@ -83,17 +196,29 @@ def checked(source: FileSource) -> FileSource:
     return source
 
 
-def _opened(name: str, content: bytes, format: Format | None, most: int) -> FileSource:
+def _text_arguments(reading: Reading) -> dict[str, Any]:
+    return {"encoding": reading.encoding or "utf-8", "delimiter": reading.delimiter or None}
+
+
+def _opened(name: str, content: bytes, format: Format | None, most: int, asked: Reading) -> tuple[FileSource, Reading]:
     """Open text here, and what needs a foreign reader, which a damaged file may break, after another process has read it."""
     if format is not None and (not format.is_text or format.compression == "zst"):
-        clean, content = parsed(content, name, format, most)
-        return FileSource.open(name, str(clean), stream=io.BytesIO(content))
-    source = FileSource.open(name, stream=io.BytesIO(content))
-    found = source.listing.format
-    if not found.compression:
-        return source
-    # Unpacked as a whole, within the limit: what is read part by part has none.
-    return FileSource.open(name, found.kind, stream=io.BytesIO(decompress(content, found.compression, name)))
+        clean, content = parsed(content, name, format, most, asked.sheet)
+        if not clean.is_text:
+            return FileSource.open(name, str(clean), stream=io.BytesIO(content)), Reading(sheet=asked.sheet)
+        format = clean
+    elif format is None or format.compression:
+        source = FileSource.open(name, stream=io.BytesIO(content))
+        format = source.listing.format
+        if format.compression:
+            # Unpacked as a whole, within the limit: what is read part by part has none.
+            content = decompress(content, format.compression, name)
+    reading = guessed(content, format.kind, asked)
+    return FileSource.open(name, format.kind, stream=io.BytesIO(content), **_text_arguments(reading)), reading
+
+
+_HEAD = 1 << 16  # bytes in which a delimiter is looked for
+_LINES = 50
 
 
 def open_adult() -> FileSource:

@@ -30,7 +30,9 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask, open_job
 from r2b._solve.oracle import MemoryOracle
-from r2b.app.choice import PageChoice
+from r2b.app.choice import PageChoice, TaskChoice
+from r2b.app.making import Made, decided, taught
+from r2b.app.uploads import Reading
 from r2b.engines.files import FileSource
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
 
@@ -157,11 +159,14 @@ class Workspace:
     ----------
     id : str
     table : FileSource
+    reading : Reading, optional
+        How its file was read.
     source : {"file", "adult"}
     """
 
-    def __init__(self, id: str, table: FileSource, source: str) -> None:
-        self.id, self.table, self.source = id, table, source
+    def __init__(self, id: str, table: FileSource, reading: Reading | None = None, source: str = "file") -> None:
+        self.id, self.table, self.reading, self.source = id, table, reading or Reading(), source
+        self._made: OrderedDict[Hashable, Made] = OrderedDict()
         self.columns = _columns(table)
         self.closed = Event()
         self._opened: OrderedDict[Hashable, Opened] = OrderedDict()
@@ -178,6 +183,11 @@ class Workspace:
 
         with self._lock:
             return _kept(self._opened, choice.columns, build, most=4)
+
+    def made(self, choice: TaskChoice) -> Made:
+        """Make decisions or labels for a model, once."""
+        with self._lock, _quiet():
+            return _kept(self._made, choice, lambda: (decided if choice.task == "decisions" else taught)(self.table, choice), most=2)
 
     def solve(self, choice: PageChoice, *, cold: bool = False) -> FairLabels:
         """Solve what is chosen."""
@@ -245,7 +255,7 @@ class Store:
     --------
     >>> from r2b.app.uploads import read_upload
     >>> store = Store(most=1)
-    >>> first, second = (store.add(read_upload("x.csv", b"a,b\n1,2\n", 100)) for _ in range(2))
+    >>> first, second = (store.add(*read_upload("x.csv", b"a,b\n1,2\n", 100)) for _ in range(2))
     >>> len(store), store.get(second.id) is second
     (1, True)
     """
@@ -258,9 +268,11 @@ class Store:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, table: FileSource, source: str = "file") -> Workspace:
-        """Open a table."""
-        workspace = Workspace(secrets.token_urlsafe(12), table, source)
+    def add(self, table: FileSource, reading: Reading | None = None, source: str = "file", id: str | None = None) -> Workspace:
+        """Open a table, in the place of the one that has the id."""
+        workspace = Workspace(id or secrets.token_urlsafe(12), table, reading, source)
+        if id is not None:
+            self.close(id)
         with self._lock:
             self._open[workspace.id] = workspace
             while len(self._open) > self.most:

@@ -1,0 +1,211 @@
+"""Files that are made on request: fair decisions of a scored table, fair labels for a model; and the archive that a download is.
+
+An archive holds the table and its certificate under the names by which ``r2b verify`` finds them.
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import numpy as np
+
+from r2b import Membership, Scan
+from r2b._data.arrays import Floats
+from r2b._files.arrow import pyarrow
+from r2b._files.formats import Format, as_text
+from r2b._labels import FairLabels
+from r2b._labels.labels import Form
+from r2b._verify.record import beside, reads_again, record_of
+from r2b.app.choice import TaskChoice
+from r2b.engines.files import FileSource
+from r2b.engines.files.writing import write_stream
+from r2b.engines.table_rows import TableRows
+from r2b.errors import InputError, MissingValueError, ParameterError, require
+
+_MOST_VALUES = 100  # of a column of text that is a feature
+_MOST_ENTRIES = 1 << 24  # of the features of all rows: 128 MiB
+_FOLDS = 5
+_SEEN = "seen_"  # begins the names of columns that hold predicted groups
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Fair labels that were made, and what they were made from.
+
+    Attributes
+    ----------
+    source : FileSource
+        The table, for a model with the predicted groups after its own columns.
+    fair : FairLabels
+    options : dict
+        Of :func:`r2b.debias`.
+    command : str
+        What makes the same on the command line.
+    """
+
+    source: FileSource
+    fair: FairLabels
+    options: dict[str, Any]
+    command: str
+
+
+def decided(table: FileSource, choice: TaskChoice) -> Made:
+    """Turn probabilities into fair decisions: the whole labels that are right most often, if the probabilities are."""
+    options: dict[str, Any] = {"epsilon": choice.epsilon, "objective": "agreement", "missing": choice.missing}
+    fair = Scan(table).debias(
+        list(choice.scores),
+        sensitive_features=list(choice.sensitive),
+        sample_weight=choice.weight,
+        normalize=choice.normalize,
+        **options,
+    )
+    more = ["--objective", "agreement", "--missing", choice.missing, *(["--normalize"] if choice.normalize else [])]
+    said = {"--label-columns": choice.scores, "--sensitive": choice.sensitive}
+    return Made(table, fair, options | {"normalize": choice.normalize}, _command(table, choice, said, "round", more))
+
+
+def taught(table: FileSource, choice: TaskChoice) -> Made:
+    """Make labels that are fair by the groups as the features of a model show them."""
+    require("sklearn", "Labels for a model need scikit-learn", extra="sklearn")
+    from sklearn.linear_model import LogisticRegression
+
+    from r2b.sklearn import visible_groups
+
+    groups = table.columns(choice.sensitive)
+    for name, column in groups.items():
+        if column.null_count:
+            remedy = "Choose another column, or fill the values in first."
+            problem = f"The column {name!r} has no value in {column.null_count:,} rows."
+            raise MissingValueError(problem, remedy=remedy, control="sensitive", column=name, count=column.null_count)
+    seen = visible_groups(
+        LogisticRegression(max_iter=1000),
+        features_of(table, choice.features),
+        sensitive_features=groups,
+        cv=_FOLDS,
+        random_state=0,
+    )
+    names = [f"{_SEEN}{name}" for name in seen.groups or ()]
+    source = _extended(table, names, np.asarray(seen.probabilities))
+    name = " x ".join(choice.sensitive)
+    options: dict[str, Any] = {"epsilon": choice.epsilon}
+    fair = Scan(source).debias(choice.label, sensitive_features=[Membership(names, name=name)], sample_weight=choice.weight, **options)
+    said = {"--label": (choice.label,), "--membership": (f"{name}={','.join(names)}",)}
+    return Made(source, fair, options, _command(table, choice, said, "expand", []))
+
+
+def _command(table: FileSource, choice: TaskChoice, said: Mapping[str, Sequence[str]], form: str, more: list[str]) -> str:
+    words = ["r2b", "debias", table.name]
+    for option, names in said.items():
+        words += [word for name in names for word in (option, name)]
+    words += [] if choice.weight is None else ["--weight", choice.weight]
+    return shlex.join([*words, "--epsilon", f"{choice.epsilon:g}", "--form", form, *more, "--output", "fair.csv"])
+
+
+def features_of(table: FileSource, names: Sequence[str]) -> Floats:
+    """Give columns as features: numbers on one scale, a missing one at their mean and marked; of text one column per value.
+
+    Raises
+    ------
+    InputError
+        A column of text has more values than a model learns from.
+    """
+    parts: list[Floats] = []
+    for name in names:
+        try:
+            numbers = table.with_numbers([name]).columns([name])[name]
+            numeric = "string" not in str(numbers.type)
+        except InputError:
+            numeric = False
+        parts += _numbers(numbers) if numeric else _values(table.columns([name])[name], name)
+        if sum(part.size for part in parts) > _MOST_ENTRIES:
+            problem = "The features have more values than the app takes."
+            raise InputError(problem, remedy="Choose fewer columns, or use Python.", control="features")
+    return np.column_stack(parts)
+
+
+def _numbers(column: Any) -> list[Floats]:
+    values = np.asarray(column.cast(pyarrow().float64()).to_numpy(), np.float64)
+    gaps = np.isnan(values)
+    mean, spread = float(values[~gaps].mean()) if not gaps.all() else 0.0, float(values[~gaps].std()) if not gaps.all() else 0.0
+    scaled = (np.where(gaps, mean, values) - mean) / (spread or 1.0)
+    return [scaled, gaps.astype(np.float64)] if gaps.any() else [scaled]
+
+
+def _values(column: Any, name: str) -> list[Floats]:
+    coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    if len(coded.dictionary) > _MOST_VALUES:
+        raise InputError(
+            f"The column {name!r} has {len(coded.dictionary):,} different texts, and a feature may have {_MOST_VALUES}.",
+            remedy="Leave it out, or put its values into fewer groups first.",
+            control="features",
+            column=name,
+        )
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    return [(codes == place).astype(np.float64) for place in range(len(coded.dictionary))]
+
+
+def _extended(table: FileSource, names: Sequence[str], probabilities: Floats) -> FileSource:
+    """Give the table with columns of probabilities after its own, in memory."""
+    taken = next((name for name in names if name in table.names), None)
+    if taken is not None:
+        raise ParameterError(f"The table has a column {taken!r} already.", remedy="Rename it.", control="sensitive", column=taken)
+    arrow, sink = pyarrow(), io.BytesIO()
+    columns = {**table.columns(table.names), **{name: arrow.array(each) for name, each in zip(names, probabilities.T, strict=True)}}
+    whole = arrow.table(columns)
+    with arrow.ipc.new_file(sink, whole.schema) as writer:
+        writer.write_table(whole)
+    sink.seek(0)
+    found = replace(FileSource.open(table.name, "arrow", stream=sink), spelled=True)
+    assert sum(found.run([], len)) == table.n_rows
+    return found
+
+
+def packed(source: FileSource, fair: FairLabels, form: Form, kind: str, name: str, encoding: str, **said: Any) -> bytes:
+    """Give the table with the fair labels, and the certificate beside it, as one archive.
+
+    Parameters
+    ----------
+    source : FileSource
+    fair : FairLabels
+        Whose rows are those of the source.
+    form, kind : str
+    name : str
+        Of the table in the archive.
+    encoding : str
+        Of the source.
+    **said
+        ``options`` and ``command``, for the certificate.
+    """
+    rows = fair.rows
+    assert isinstance(rows, TableRows)
+    try:
+        relabel = rows.relabel(fair.rule, form)
+    except ParameterError as error:
+        remedy = "Rename that column, or use r2b on the command line with --new-column."
+        raise ParameterError(error.problem, remedy=remedy, control="form", **error.facts) from error
+    stream = io.BytesIO()
+    write_stream(source, relabel, stream, kind)
+    how = reads_again(source, Format(kind), encoding or "utf-8")
+    made = replace(FileSource.open(name, stream=io.BytesIO(stream.getvalue()), **how), spelled=True)
+    found = rows.measured(relabel, fair.certificate) if form in ("round", "sample") else None
+    record = record_of(source, relabel, made, how, found=found, **said)
+    sink = io.BytesIO()
+    with ZipFile(sink, "w") as archive:
+        for each, content in ((name, stream.getvalue()), (beside(name), record.encoded(fair))):
+            archive.writestr(ZipInfo(each), content, ZIP_DEFLATED)
+    return sink.getvalue()
+
+
+def shares(fair: FairLabels) -> list[dict[str, Any]]:
+    """Give the share of every class in every group, before and after, in percent."""
+    proof = fair.certificate
+    names = [name.rpartition(f"={_SEEN}")[2] for name in as_text(fair.groups, "groups")]
+    return [
+        {"group": name, "cells": [(100 * old, 100 * new) for old, new in zip(before, after, strict=True)]}
+        for name, before, after in zip(names, proof.means_before.tolist(), proof.means.tolist(), strict=True)
+    ]
