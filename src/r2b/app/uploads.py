@@ -7,7 +7,6 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -181,11 +180,11 @@ def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]
     return checked(found), reading
 
 
-def preview(source: FileSource, n_rows: int = 5) -> list[list[str]]:
+def preview(source: FileSource, first: int = 5) -> list[list[str]]:
     """Give the first rows of a table, as text."""
     batch = next(source.batches(None), None)
-    rows = [] if batch is None else [column.slice(0, n_rows).to_pylist() for column in batch.record.columns]
-    return [["" if value is None else str(value)[:40] for value in row] for row in islice(zip(*rows, strict=True), n_rows)]
+    columns = [] if batch is None else [column.slice(0, first).to_pylist() for column in batch.record.columns]
+    return [["" if value is None else str(value)[:40] for value in row] for row in zip(*columns, strict=True)]
 
 
 def checked(source: FileSource) -> FileSource:
