@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -219,13 +220,19 @@ def test_labels_that_are_not_proven_are_written_and_end_with_code_1(shell: Shell
 
 
 def test_reports_are_written_beside_the_output(shell: Shell) -> None:
-    pytest.importorskip("r2b.report")
-    words = ("--html", "fair.html", "--markdown", "fair.md", "--epsilon", "0.05")
+    words = ("--html", "fair.html", "--markdown", "fair.md", "--epsilon", "0.05", "--form", "round")
     assert shell("debias", "people.csv", *ASK, *words, "-o", "fair.csv", "-q").code == 0
-    assert shell("audit", "people.csv", *ASK, "--html", "audit.html", "--markdown", "audit.md", "-q").code == 0
-    for name in ("fair.html", "audit.html"):
-        assert "<html" in Path(name).read_text(encoding="utf-8")
-    assert Path("fair.md").read_text(encoding="utf-8").startswith("# ")
+    draws = ("--permutations", "20", "--bootstrap", "0", "--suppress-below", "1000")
+    assert shell("audit", "people.csv", *ASK, "--html", "audit.html", "--markdown", "audit.md", *draws, "-q").code == 0
+    made, audited = (Path(name).read_text(encoding="utf-8") for name in ("fair.md", "audit.md"))
+    assert made.startswith("# ") and "## What changed" in made and "would bring" not in made and "would bring" in audited
+    # What the report states can be checked: the file that was read, the labels that left, and the command that verifies them.
+    stated = json.loads(Path("fair.csv.r2b.json").read_text(encoding="utf-8"))["file"]
+    assert hashlib.sha256(Path("people.csv").read_bytes()).hexdigest() in made and stated["fingerprints"]["labels"] in made
+    assert f"{stated['realised']['parity']:.6f}" in made
+    command = next(line for line in made.splitlines() if line.startswith("    r2b verify"))
+    assert shell(*command.split()[1:], "-q").code == 0
+    assert "&lt;1000" in audited and "&lt;1000" in Path("audit.html").read_text(encoding="utf-8") and "&lt;" not in made
 
 
 def test_hostile_names_and_values_survive_and_are_verified(shell: Shell) -> None:

@@ -16,7 +16,8 @@ from file_tables import WAYS
 
 import r2b
 from r2b.engines.files import FileSource
-from r2b.report import gather, to_markdown
+from r2b.report import fingerprint, gather, to_markdown
+from r2b.report.trace import files_of
 
 PEOPLE = file_tables.people(1_200)
 ASK = ("--label", "job", "--sensitive", "sex")
@@ -195,16 +196,20 @@ def test_audits_are_the_same_from_one_file_and_from_several(shell: Shell) -> Non
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_reports_from_counts_say_what_reports_from_rows_say(weight: str | None, shell: Shell) -> None:
+def test_reports_from_counts_say_what_reports_from_rows_say(weight: str | None, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")
     weights = [1 + k % 3 for k in range(len(PEOPLE))]
     table = PEOPLE.set_column(5, "w", pa.array(weights))
-    words = ("audit", given("parquet", shell.folder, table), *ASK, *(("--weight", weight) if weight else ()), "--permutations", "20")
+    path = given("parquet", shell.folder, table)
+    words = ("audit", path, *ASK, *(("--weight", weight) if weight else ()), "--permutations", "20")
     words = (*words, "--bootstrap", "20", "--quiet", "--markdown", shell.folder / "a.md", "--html", shell.folder / "a.html")
     assert shell(*words).code == 0
     own = {} if weight is None else {"sample_weight": table["w"]}
     asked = {"missing": "error", "min_group_size": 0, "small_groups": "error", "absent": "report", "families": "both", "normalize": False}
     draws = {"n_permutations": 20, "n_boot": 20, "label_name": "job", "epsilon": 0.01, **asked}
-    facts = gather(table["job"], sensitive_features={"sex": table["sex"]}, **own, **draws)
+    columns = {"sensitive_features": {"sex": table["sex"]}, **own}
+    facts = gather(table["job"], **columns, **draws, date=None)
+    facts["trace"]["input"] |= {"sha256": fingerprint(table["job"], **columns, counted=True), "files": files_of(path)}
     found = (shell.folder / "a.md").read_text()
     assert found.split("r2b audit")[0] == to_markdown({**facts, "command": "r2b audit"}).split("r2b audit")[0]
     assert "1,200" in found

@@ -102,6 +102,17 @@ def test_the_page_never_scrolls_sideways(chromium: browser.Browser, page_of_adul
     page.close()
 
 
+def test_before_and_after_stand_beside_each_other_and_no_column_is_cut_off(chromium: browser.Browser, tmp_path: Path) -> None:
+    table = r2b.datasets.load_adult()
+    fair = r2b.debias(table["education"], sensitive_features={"sex": table["sex"]}, epsilon=0.01)
+    fair.report(tmp_path / "report.html", n_permutations=0, n_boot=0)
+    page = chromium.open((tmp_path / "report.html").as_uri())
+    scrolls = "[...document.querySelectorAll('#who .pair')[0].children].map(each => [each.offsetTop, each.scrollWidth - each.clientWidth])"
+    (before, cut_before), (after, cut_after) = page.evaluate(scrolls)
+    assert before == after and cut_before <= 0 and cut_after <= 0
+    page.close()
+
+
 def test_headings_go_down_one_step_at_a_time(chromium: browser.Browser, page_of_adult: Path) -> None:
     page = chromium.open(page_of_adult.as_uri())
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(each => Number(each.tagName[1]))")

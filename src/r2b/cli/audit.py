@@ -50,6 +50,7 @@ def audit_command(
     random_state: int,
     max_parity: float | None,
     reports: dict[str, str],
+    suppress_below: int,
     epsilon: float,
     force: bool,
     reading: dict[str, Any],
@@ -90,7 +91,7 @@ def audit_command(
 
                 solving = {**asked, "epsilon": epsilon, "progress": meter if meter.shown else None}
                 same = found if asked["families"] == "both" and largest == _LARGEST else None
-                write_reports(writer, reports, scan, arguments, solving, draws, audited=same)
+                write_reports(writer, reports, scan, arguments, solving, draws, audited=same, suppress_below=suppress_below)
         writer.commit()
     if as_json:
         print_json(found.to_json() | {"data": source.name})

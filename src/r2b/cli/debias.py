@@ -64,6 +64,7 @@ def debias_command(
     new_column: str | None,
     certificate: str | None,
     reports: dict[str, str],
+    suppress_below: int,
     force: bool,
     resume: bool,
     reading: dict[str, Any],
@@ -138,7 +139,9 @@ def debias_command(
 
                 leaving = None if found is None else (form, found)
                 made = {"form": form, **_trace(record, output, proof)}
-                write_reports(writer, reports, scan, arguments, asked, {"random_state": random_state}, leaving, made)
+                meter.now("Reporting")
+                solving, draws = {**asked, "progress": meter if meter.shown else None}, {"random_state": random_state}
+                write_reports(writer, reports, scan, arguments, solving, draws, leaving, made, suppress_below=suppress_below)
         if piped:
             _copy(Path(written.root), output)
         writer.commit()

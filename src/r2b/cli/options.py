@@ -177,11 +177,14 @@ verbosity = together(
     click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error."),
 )
 
-reports = gathered(
-    "reports",
-    ("html", "markdown"),
-    file_option("html", "Write a report, one self-contained HTML file.", callback=_refuse_output),
-    file_option("markdown", "Write the same report as Markdown.", callback=_refuse_output),
+reports = together(
+    gathered(
+        "reports",
+        ("html", "markdown"),
+        file_option("html", "Write a report, one self-contained HTML file.", callback=_refuse_output),
+        file_option("markdown", "Write the same report as Markdown.", callback=_refuse_output),
+    ),
+    click.option("--suppress-below", type=click.IntRange(0), default=0, metavar="ROWS", help="In reports: hide figures of smaller cells."),
 )
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")

@@ -12,9 +12,10 @@ from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.task import MemoryTask
 from r2b.cli.options import command_line
-from r2b.engines.tables import roles_of, rows_for_audit
+from r2b.engines.tables import roles_of
 from r2b.errors import NotSolvedWarning
 from r2b.report.facts import SHARED
+from r2b.report.suppress import suppressed
 from r2b.report.trace import files_of, mark_of, stamp
 
 
@@ -28,6 +29,7 @@ def write_reports(
     leaving: tuple[str, Realised] | None = None,
     made: Mapping[str, Any] | None = None,
     audited: Audit | None = None,
+    suppress_below: int = 0,
 ) -> None:
     """Write the reports that are asked for: an audit, fair labels and what they cost.
 
@@ -47,6 +49,8 @@ def write_reports(
         Of labels that were made: ``form``, and ``output`` and ``verify`` as :func:`r2b.report.facts_of` takes them.
     audited : Audit, optional
         What :meth:`r2b.Scan.audit` gives for these columns, options and draws, where it is there already.
+    suppress_below : int
+        Figures of cells of fewer rows are left out.
     """
     roles, families = roles_of(scan.source, **columns), options.get("families", "both")
     asked = {name: options[name] for name in SHARED if name in options}
@@ -54,9 +58,10 @@ def write_reports(
     chosen = "both" if isinstance(families, str) else families
     found = audited or scan.audit(**columns, families=chosen, normalize=normalize, **asked, **draws)
     request, settings = request_and_settings(options)
+    data = found.data
+    assert data is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
-        data = rows_for_audit(scan.source, roles, request.missing, normalize=normalize, clustered=draws.get("clusters") is not None)
         task = MemoryTask.of(data, request, settings, options.get("costs"))
         made = made or {}
         trace = {
@@ -65,7 +70,7 @@ def write_reports(
         }
         trace |= {name: made[name] for name in ("output", "verify") if name in made}
         shown = {"label_name": roles.stem, "command": command_line(), "leaving": leaving, "form": made.get("form"), "trace": trace}
-        facts = report.gathered(task, found, options=options, draws=draws, **shown)
+        facts = suppressed(report.gathered(task, found, options=options, draws=draws, **shown), suppress_below, found)
     for name, path in paths.items():
         render = report.to_html if name == "html" else report.to_markdown
         writer.write(path, render(facts).encode("utf-8"))

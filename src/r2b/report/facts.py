@@ -35,6 +35,7 @@ FORMAT, VERSION = "r2b-report", 1
 
 SHARED = ("missing", "min_group_size", "small_groups", "absent")  # options that audit and debias both have
 _ECHOED = (*SHARED, "bound", "families", "target", "lam", "objective", "tol", "max_iter", "time_limit", "normalize")
+_MANY = 1 << 18  # probabilities of a table, beyond which a solve takes long enough that few points of the frontier are found
 _LISTED = 10  # changes and constraints by name
 
 
@@ -121,7 +122,7 @@ def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draw
     options : mapping
         As the task was asked, ``epsilon`` among them.
     draws : mapping
-        ``random_state`` and, where it is not 25, ``frontier_points``.
+        ``random_state`` and, where it is not 25, or 9 for many rows of probabilities, ``frontier_points``.
     **shown
         ``label_name``, ``command``, ``leaving``, ``form`` and ``trace``, as for :func:`facts_of`.
 
@@ -132,7 +133,9 @@ def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draw
     """
     fair = task.solve(stacklevel=4)
     path = None
-    frontier_points = draws.get("frontier_points", 25)
+    data = task.dataset
+    few = data.labels.is_soft and data.n_rows * data.n_classes > _MANY
+    frontier_points = draws.get("frontier_points", 9 if few else 25)
     if not isinstance(frontier_points, int) or isinstance(frontier_points, bool) or frontier_points < 0:
         remedy = "Pass how many epsilons to solve for, such as 25, or 0 to leave the cost out."
         raise ParameterError(f"frontier_points is {frontier_points!r}.", remedy=remedy, frontier_points=frontier_points)
