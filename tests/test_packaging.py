@@ -101,6 +101,48 @@ def test_every_link_of_a_page_leads_somewhere_in_the_source_distribution(source:
     assert not lost
 
 
+def test_what_is_uploaded_passes_the_check_of_the_index(built: Path) -> None:
+    pytest.importorskip("twine")
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built.iterdir())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.count("PASSED") == 2, done.stdout + done.stderr
+
+
+def test_the_extra_all_is_every_extra_of_users() -> None:
+    [all_] = EXTRAS["all"]
+    assert set(re.findall(r"[a-z]+", all_.partition("[")[2])) == set(EXTRAS) - FOR_DEVELOPERS - {"all"}
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for() -> None:
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"] == {"version": PROJECT["version"], "python_min": PROJECT["requires-python"].removeprefix(">=")}
+    needs = recipe["requirements"]
+    assert [each.replace(" ", "") for each in needs["run"][1:]] == PROJECT["dependencies"]
+    # Some libraries have another name at conda-forge.
+    others = {"pytorch": "torch", "python-duckdb": "duckdb", "matplotlib-base": "matplotlib"}
+    limits = dict(each.split(" >=") for each in needs["run_constraints"])
+    lowest = {name: limit for where, name, limit in reversed(floors()) if where not in FOR_DEVELOPERS | {"the core"}}
+    assert {others.get(name, name): limit for name, limit in limits.items()} == {
+        name: limit for name, limit in lowest.items() if name not in ("pyarrow", "narwhals")
+    }
+    assert recipe["about"]["license"] == PROJECT["license"] and recipe["about"]["license_file"] == PROJECT["license-files"]
+
+
+def test_workflows_run_what_make_runs_on_every_python_that_is_promised() -> None:
+    yaml = pytest.importorskip("yaml")
+    tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\nPARTS := {tests['env']['PARTS']}\n" in makefile
+    matrix = tests["jobs"]["core"]["strategy"]["matrix"]
+    promised = {name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)}
+    assert promised <= set(matrix["python"]) and len(matrix["os"]) == 3
+    targets = {f"make {name}" for name in re.findall(r"^([a-z-]+):.*##", makefile, flags=re.MULTILINE)}
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))
+    steps = [step.get("run", "") for flow in (tests, release) for job in flow["jobs"].values() for step in job["steps"]]
+    assert {step for step in steps if step.startswith("make ")} <= targets
+
+
 def test_there_is_one_version() -> None:
     assert PROJECT["version"] == r2b.__version__
     assert f"version: {r2b.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
