@@ -46,6 +46,8 @@ myst_heading_anchors = 4
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
+# Where PyTorch cannot be had, docstrings of the modules that need it are read all the same.
+autodoc_mock_imports = [name for name in ("torch",) if find_spec(name) is None]
 # What scikit-learn, Spark and Python give to every class of theirs is documented there.
 _FOREIGN = "BaseEstimator ClassifierMixin TransformerMixin MetaEstimatorMixin SamplerMixin BaseSampler Dataset Params Identifiable"
 _FOREIGN += " HasLabelCol HasWeightCol HasSeed DefaultParamsReadable DefaultParamsWritable Estimator Transformer"

@@ -9,6 +9,7 @@ We look at the difference, choose how much of it may stay, make the labels fair 
 import matplotlib.pyplot as plt
 
 import r2b
+from r2b.metrics import demographic_parity
 
 people = r2b.datasets.load_adult(as_frame="pandas")
 people = people[people["occupation"] != "?"]
@@ -22,7 +23,9 @@ job, sex = people["occupation"], people["sex"]
 
 found = r2b.audit(job, sensitive_features=sex)
 worst = found.worst
-print(f"{worst.class_name}: {worst.value:.3f} apart; chance explains up to {worst.level:.3f}")
+print(
+    f"{worst.class_name}: {worst.value:.3f} apart; chance explains up to {worst.level:.3f}"
+)
 found.plot()
 plt.show()
 
@@ -33,7 +36,9 @@ plt.show()
 # Epsilon is the largest difference that may stay, in every class. The frontier shows what each value costs. Going below what chance shows
 # gains nothing that would hold in another sample.
 
-cost = r2b.frontier(job, sensitive_features=sex, epsilons=[0.0, 0.01, 0.02, 0.05, 0.1, 0.15])
+cost = r2b.frontier(
+    job, sensitive_features=sex, epsilons=[0.0, 0.01, 0.02, 0.05, 0.1, 0.15]
+)
 print(cost)
 cost.plot()
 plt.show()
@@ -57,5 +62,7 @@ plt.show()
 # probabilities get them by ``expand`` and ``soft_labels``. Never take the likeliest class: it is the old label nearly everywhere.
 
 new = fair.round(random_state=0)
-print(f"parity of the rounded labels: {r2b.metrics.demographic_parity(new, sensitive_features=sex):.4f}")
+print(
+    f"parity of the rounded labels: {demographic_parity(new, sensitive_features=sex):.4f}"
+)
 print(f"labels changed: {(new != job).mean():.1%}")

@@ -23,7 +23,8 @@ truth = rng.choice(3, n, p=[0.6, 0.25, 0.15])
 dark = rng.random(n) < 0.4
 tone = np.where(dark, "dark", "light")
 
-# A spot on skin: the worse the finding, the wider the spot. On dark skin it differs less from what is around it.
+# A spot on skin: the worse the finding, the wider the spot.
+# On dark skin it differs less from what is around it.
 y, x = np.mgrid[:side, :side]
 centre = rng.uniform(6, 10, (n, 2, 1, 1))
 radius = rng.normal(2.0 + 1.2 * truth, 0.6)[:, None, None]
@@ -45,12 +46,16 @@ plt.show()
 # Scores
 # ------
 #
-# The first model was trained on pictures of light skin alone, as many were. It looks at how much darker each picture is than its brightest
-# pixel, ring by ring around the darkest spot.
+# The first model was trained on pictures of light skin alone, as many were. It looks at how much darker than the skin a picture is, at five
+# quantiles of its pixels.
 
 depth = pictures.max(axis=(1, 2), keepdims=True) - pictures
-features = np.column_stack([np.quantile(depth.reshape(n, -1), q, axis=1) for q in (0.5, 0.7, 0.8, 0.9, 0.97)])
-model = LogisticRegression(C=100, max_iter=500).fit(features[:600][~dark[:600]], truth[:600][~dark[:600]])
+features = np.column_stack(
+    [np.quantile(depth.reshape(n, -1), q, axis=1) for q in (0.5, 0.7, 0.8, 0.9, 0.97)]
+)
+model = LogisticRegression(C=100, max_iter=500).fit(
+    features[:600][~dark[:600]], truth[:600][~dark[:600]]
+)
 scores = pd.DataFrame(model.predict_proba(features), columns=classes)
 print(scores.groupby(tone).mean().round(3))
 

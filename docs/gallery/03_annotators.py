@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 import r2b
+from r2b.metrics import demographic_parity
 
 rng = np.random.default_rng(7)
 n, people, votes = 3_000, 40, 5
@@ -22,7 +23,12 @@ strictness = rng.normal(0, 0.35, people)
 
 # Five annotators see each comment. To all of them dialect sounds a little harsher.
 who = np.argsort(rng.random((n, people)), axis=1)[:, :votes]
-heard = heat[:, None] + strictness[who] + 0.3 * (dialect == "dialect")[:, None] + rng.normal(0, 0.3, (n, votes))
+heard = (
+    heat[:, None]
+    + strictness[who]
+    + 0.3 * (dialect == "dialect")[:, None]
+    + rng.normal(0, 0.3, (n, votes))
+)
 given = np.digitize(heard, [1.0, 1.9])
 
 # %%
@@ -31,10 +37,20 @@ given = np.digitize(heard, [1.0, 1.9])
 #
 # Votes of one annotator belong together. ``clusters`` names them, so that they count as one observation and not as hundreds.
 
-each = pd.DataFrame({"mark": marks[given].ravel(), "dialect": np.repeat(dialect, votes), "annotator": who.ravel()})
-found = r2b.audit(each["mark"], sensitive_features=each["dialect"], clusters=each["annotator"])
+each = pd.DataFrame(
+    {
+        "mark": marks[given].ravel(),
+        "dialect": np.repeat(dialect, votes),
+        "annotator": who.ravel(),
+    }
+)
+found = r2b.audit(
+    each["mark"], sensitive_features=each["dialect"], clusters=each["annotator"]
+)
 worst = found.worst
-print(f"{worst.class_name}: {worst.value:.3f} apart; chance explains up to {worst.level:.3f}")
+print(
+    f"{worst.class_name}: {worst.value:.3f} apart; chance explains up to {worst.level:.3f}"
+)
 
 # %%
 # One row per comment
@@ -58,5 +74,10 @@ plt.show()
 
 majority = marks[shares.to_numpy().argmax(axis=1)]
 rounded = fair.round(random_state=0)
-for name, labels in {"votes": shares, "majority": majority, "fair votes": fair.soft_labels, "fair marks": rounded}.items():
-    print(f"{name:<11} parity {r2b.metrics.demographic_parity(labels, sensitive_features=dialect):.3f}")
+for name, labels in {
+    "votes": shares,
+    "majority": majority,
+    "fair votes": fair.soft_labels,
+    "fair marks": rounded,
+}.items():
+    print(f"{name:<11} parity {demographic_parity(labels, sensitive_features=dialect):.3f}")

@@ -32,7 +32,10 @@ plain = r2b.debias(marks, sensitive_features=school, epsilon=0.02)
 near = r2b.debias(marks, sensitive_features=school, epsilon=0.02, costs="ordinal")
 for name, fair in {"any change alike": plain, "by places": near}.items():
     far = (fair.soft_labels * (near.costs[mark] > 1)).sum(axis=1).mean()
-    print(f"{name:<17} parity {fair.parity:.3f}; {fair.certificate.expected_changes:.1%} of marks change, {far:.1%} by more than one place")
+    changed = fair.certificate.expected_changes
+    print(
+        f"{name:<17} parity {fair.parity:.3f}; {changed:.1%} change, {far:.1%} by more than one place"
+    )
 
 # %%
 # Where labels go
@@ -42,13 +45,22 @@ for name, fair in {"any change alike": plain, "by places": near}.items():
 # diagonal.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-for ax, (name, fair) in zip(axes, {"any change alike": plain, "by places": near}.items(), strict=True):
+for ax, (name, fair) in zip(
+    axes, {"any change alike": plain, "by places": near}.items(), strict=True
+):
     group = list(fair.groups).index("evening")
     table = np.asarray(fair.channel[group])
     image = ax.imshow(table, cmap="Blues", vmin=0, vmax=1)
     for (i, k), share in np.ndenumerate(table):
         if share > 0.0005:
-            ax.text(k, i, f"{share:.2f}", ha="center", va="center", color="white" if share > 0.5 else "black")
+            ax.text(
+                k,
+                i,
+                f"{share:.2f}",
+                ha="center",
+                va="center",
+                color="white" if share > 0.5 else "black",
+            )
     ax.set_xticks(range(4), fair.classes, rotation=30)
     ax.set_yticks(range(4), fair.classes)
     ax.set(title=name, xlabel="new mark")

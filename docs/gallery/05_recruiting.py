@@ -16,8 +16,14 @@ import r2b
 rng = np.random.default_rng(11)
 n = 6_000
 age = rng.choice(["under 40", "40 to 54", "55 and over"], n, p=[0.5, 0.35, 0.15])
-merit = rng.normal(0, 1, n) - pd.Series(age).map({"under 40": 0.0, "40 to 54": 0.2, "55 and over": 0.5}).to_numpy()
-outcome = pd.Series(np.array(["rejected", "invited", "offer"])[np.digitize(merit, [0.7, 1.6])], name="outcome")
+merit = (
+    rng.normal(0, 1, n)
+    - pd.Series(age).map({"under 40": 0.0, "40 to 54": 0.2, "55 and over": 0.5}).to_numpy()
+)
+outcome = pd.Series(
+    np.array(["rejected", "invited", "offer"])[np.digitize(merit, [0.7, 1.6])],
+    name="outcome",
+)
 
 rates = pd.crosstab(pd.Series(age, name="age"), outcome, normalize="index")
 print(rates.round(3))
@@ -31,7 +37,9 @@ print("lowest rate over highest:", (rates.min() / rates.max()).round(2).to_dict(
 # ``"agreement"`` is for the fewest changes, since every changed outcome is one that did not happen.
 
 asked = {"invited": 0.2, "offer": 0.2}
-fair = r2b.debias(outcome, sensitive_features=age, bound="ratio", epsilon=asked, objective="agreement")
+fair = r2b.debias(
+    outcome, sensitive_features=age, bound="ratio", epsilon=asked, objective="agreement"
+)
 print(fair)
 
 # %%

@@ -36,8 +36,14 @@ def train_on(labels, epochs=4):
     """Train a small network and give its probabilities on new rows."""
     torch.manual_seed(0)
     data = SoftLabelDataset(X[train], labels)
-    batches = DataLoader(data, sampler=BatchSampler(RandomSampler(data), 128, drop_last=False), batch_size=None)
-    network = torch.nn.Sequential(torch.nn.Linear(6, 24), torch.nn.ReLU(), torch.nn.Linear(24, len(data.classes)))
+    batches = DataLoader(
+        data,
+        sampler=BatchSampler(RandomSampler(data), 128, drop_last=False),
+        batch_size=None,
+    )
+    network = torch.nn.Sequential(
+        torch.nn.Linear(6, 24), torch.nn.ReLU(), torch.nn.Linear(24, len(data.classes))
+    )
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     for _ in range(epochs):
         for features, target, weight in batches:
@@ -45,17 +51,32 @@ def train_on(labels, epochs=4):
             soft_cross_entropy(network(features), target, weight).backward()
             optimizer.step()
     with torch.no_grad():
-        return network(torch.tensor(X[test], dtype=torch.float32)).softmax(dim=1).double().numpy()
+        return (
+            network(torch.tensor(X[test], dtype=torch.float32))
+            .softmax(dim=1)
+            .double()
+            .numpy()
+        )
 
 
 labels = {
     "as they came": y[train],
     "fair by true group": r2b.debias(y[train], sensitive_features=group[train]),
-    "fair by visible group": fair_labels(X[train], y[train], sensitive_features=group[train], cv=3),
+    "fair by visible group": fair_labels(
+        X[train], y[train], sensitive_features=group[train], cv=3
+    ),
 }
 chances = {name: train_on(each) for name, each in labels.items()}
-chance = sampling_level(chances["as they came"], sensitive_features=group[test], n_permutations=100, random_state=0).mean
-parity = {name: demographic_parity(each, sensitive_features=group[test]) for name, each in chances.items()}
+chance = sampling_level(
+    chances["as they came"],
+    sensitive_features=group[test],
+    n_permutations=100,
+    random_state=0,
+).mean
+parity = {
+    name: demographic_parity(each, sensitive_features=group[test])
+    for name, each in chances.items()
+}
 for name, value in parity.items():
     print(f"{name:<22} parity on new rows {value:.3f}")
 print(f"chance alone shows {chance:.3f}")
@@ -68,6 +89,9 @@ figure, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
 ax.barh(list(parity), list(parity.values()), color=["#8a94a3", "#e08a2c", "#1d5fa8"])
 ax.axvline(chance, color="black", linestyle=":", label="by chance")
 ax.invert_yaxis()
-ax.set(xlabel="parity of predicted probabilities, new rows", title="What the labels of a network do to its predictions")
+ax.set(
+    xlabel="parity of predicted probabilities, new rows",
+    title="What the labels of a network do to its predictions",
+)
 ax.legend()
 plt.show()

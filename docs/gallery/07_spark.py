@@ -11,11 +11,16 @@ from pyspark.sql import SparkSession
 
 import r2b
 
-spark = SparkSession.builder.master("local[2]").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.showConsoleProgress", "false")
+    .getOrCreate()
+)
 people = spark.range(3_000).selectExpr(
     "id",
     "if(id % 3 = 0, 'f', 'm') AS sex",
-    "CASE WHEN (id * 37) % 100 < if(id % 3 = 0, 60, 30) THEN 'clerk' WHEN (id * 37) % 100 < 80 THEN 'engineer' ELSE 'manager' END AS job",
+    "CASE WHEN (id * 37) % 100 < if(id % 3 = 0, 60, 30) THEN 'clerk' "
+    "WHEN (id * 37) % 100 < 80 THEN 'engineer' ELSE 'manager' END AS job",
 )
 
 # %%

@@ -16,15 +16,24 @@ import r2b
 from r2b.metrics import demographic_parity
 from r2b.sklearn import ParityPostprocessor
 
-people = r2b.datasets.load_adult(as_frame="pandas").sample(frac=0.5, random_state=0).reset_index(drop=True)
+people = (
+    r2b.datasets.load_adult(as_frame="pandas")
+    .sample(frac=0.5, random_state=0)
+    .reset_index(drop=True)
+)
 sex = people["sex"]
 levels = ["school", "HS-grad", "college", "Bachelors", "advanced"]
 y = pd.cut(people["education-num"], [0, 8, 9, 12, 13, 16], labels=levels).astype(str)
-X = pd.get_dummies(people[["age", "hours-per-week", "relationship", "occupation", "income"]], dtype=float)
+X = pd.get_dummies(
+    people[["age", "hours-per-week", "relationship", "occupation", "income"]], dtype=float
+)
 part = people.index % 3
 
-finished = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3)).fit(X[part == 0], y[part == 0])
-groups = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3))  # learns what the features show of the groups
+finished = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3)).fit(
+    X[part == 0], y[part == 0]
+)
+# What the features show of the groups is learned on its own.
+groups = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3))
 
 # %%
 # Prices from other rows
@@ -37,7 +46,9 @@ fair.fit(X[part == 1], y[part == 1], sensitive_features=sex[part == 1])
 for name, model in {"finished": finished, "made fair": fair}.items():
     decided = model.predict(X[part == 2])
     parity = demographic_parity(decided, sensitive_features=sex[part == 2])
-    print(f"{name:<10} parity {parity:.3f}, accuracy {(decided == y[part == 2]).mean():.3f}")
+    print(
+        f"{name:<10} parity {parity:.3f}, accuracy {(decided == y[part == 2]).mean():.3f}"
+    )
 
 # %%
 # What it costs
