@@ -28,6 +28,7 @@ from r2b.app.workspace import ClosedError, Store, Workspace
 from r2b.engines.files import FileSource
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
 from r2b.report import facts_of, to_html
+from r2b.report.trace import mark_of, stamp
 
 _LARGEST_REQUEST = 1_000_000  # bytes of a request that is no file
 
@@ -199,7 +200,9 @@ def _report(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> 
     fair = bounded.solve(choice.epsilon, cold=True)
     settings = {**choice.options(), "random_state": 0}
     left = leaving(fair, str(asked.get("form", "soft")))
-    facts = facts_of(opened.audit(choice), fair, bounded.frontier(), label_name=choice.label, settings=settings, leaving=left)
+    assert fair.dataset is not None
+    shown: dict[str, Any] = {"label_name": choice.label, "settings": settings, "trace": {"date": stamp(), "input": mark_of(fair.dataset)}}
+    facts = facts_of(opened.audit(choice), fair, bounded.frontier(), leaving=left, **shown)
     facts["command"] = code_of(workspace, choice, "soft")
     return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
 

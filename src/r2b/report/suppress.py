@@ -54,9 +54,11 @@ def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any
     facts, mark = copy.deepcopy(facts), f"<{below}"
     masks = [_mask(rows, counts, len(found.classes), int(below)) for rows, counts in _sizes(found)]
     known: dict[tuple[str, str], Array] = {}
+    sizes: dict[tuple[str, str], Any] = {}
     for place, (family, mask) in enumerate(zip(facts["audit"]["families"], masks, strict=True)):
         known |= {(family["name"], group): row for group, row in zip(family["groups"], mask, strict=True)}
         _hide_family(family, mask, mark, int(below))
+        sizes |= {(family["name"], group): rows for group, rows in zip(family["groups"], family["rows"], strict=True)}
         if facts["after"] is not None:
             _hide_means(facts["after"][place], mask, mark)
     classes = {str(name): k for k, name in enumerate(facts["data"]["classes"])}
@@ -67,7 +69,8 @@ def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any
         return row is None or any(bool(row[classes[str(name)]]) for name in names)
 
     _hide_findings(facts, hidden, mark, int(below))
-    _hide_change(facts, hidden, known, int(below))
+    _hide_change(facts, hidden, {place: row for place, row in known.items() if not isinstance(sizes[place], str)}, int(below))
+    _hide_sizes(facts, sizes)
     cells = int(sum(mask.sum() for mask in masks))
     facts["suppressed"] = {"below": int(below), "cells": cells, "of": int(sum(mask.size for mask in masks))}
     facts["limits"] = limits_of(facts)
@@ -111,6 +114,7 @@ def _hide_family(family: dict[str, Any], mask: Array, mark: str, below: int) -> 
         few = order[:2]
     for group in few:
         family["rows"][group] = family["share"][group] = mark
+    family["levels"] = None  # what chance explains of a group tells its size
     family["left_out"] = mark if 0 < family["left_out"] < below else family["left_out"]
     _hide_means(family, mask, mark)
     shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
@@ -168,6 +172,16 @@ def _hide_findings(facts: dict[str, Any], hidden: Any, mark: str, below: int) ->
         few = {k for k, count in enumerate(counts) if count < below}
         few |= set(np.argsort(counts, kind="stable")[:2].tolist()) if len(few) == 1 else set()
         facts["data"]["class_rows"] = [mark if k in few else count for k, count in enumerate(counts)]
+
+
+def _hide_sizes(facts: dict[str, Any], sizes: dict[tuple[str, str], Any]) -> None:
+    """Leave out the rows of groups wherever they are told again."""
+    for each in facts["audit"]["ranked"]:
+        each["rows"] = sizes[each["family"], each["group"]]
+        each["level"] = None if isinstance(each["rows"], str) else each["level"]
+    headline = facts["headline"]
+    if headline is not None and headline["groups"] is not None:
+        headline["rows"] = [sizes[headline["family"], group] for group in headline["groups"]]
 
 
 def _difference(largest: dict[str, Any] | None) -> dict[str, Any] | None:
