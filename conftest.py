@@ -84,6 +84,7 @@ PARTS = {
     "tests/test_sklearn_interplay": "slow",
     "tests/test_sklearn_forms": "slow",
     "tests/test_sklearn_training": "slow",
+    "tests/test_site.py::test_an_example_runs_prints_and_draws": "slow",
     "tests/test_solvers_families": "slow",
     # Tests that take seconds for one case more, in files of the core.
     "tests/test_doubts.py::test_the_device_warns_too": "torch",
