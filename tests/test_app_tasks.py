@@ -51,6 +51,8 @@ def test_scores_leave_as_the_decisions_that_agree_most_with_them_and_verify(app:
         parity = demographic_parity(wanted, sensitive_features=SEX)
         assert parity <= 0.02 + 2 / min((SEX == "f").sum(), (SEX == "m").sum())
     assert "Proven" in shown and f"{100 * fair.certificate.parity:.1f}" in shown and "right most often" in shown
+    plain = demographic_parity(SCORES.argmax(axis=1), sensitive_features=SEX)
+    assert f"right in {100 * SCORES.max(axis=1).mean():.1f} % and differ by {100 * plain:.1f} points" in shown
 
 
 def test_labels_for_a_model_are_fair_by_the_groups_that_its_columns_show_and_verify(app: Served, page: str, tmp_path: Path) -> None:
@@ -134,8 +136,9 @@ def test_a_wrong_guess_is_put_right_and_what_is_downloaded_keeps_the_encoding(ap
     content = verified(app.post(f"{page}/labels", chosen), tmp_path)
     assert {line.rpartition(";")[2] for line in content.decode("mac_roman").splitlines()[1:]} == {"é", "y", "z"}
     assert "encoding='mac_roman', delimiter=';'" in app.post(f"{page}/code", chosen).body.decode()
-    answer = app.post(f"{page}/read", {"encoding": "ascii"})
-    assert answer.status == 400 and "is not ascii" in answer.json["problem"]
+    for encoding, words in (("utf-8", "is not utf-8"), ("idna", "The encoding is 'idna'")):
+        answer = app.post(f"{page}/read", {"encoding": encoding})
+        assert answer.status == 400 and words in answer.json["problem"]
     assert app.post(f"{page}/labels", chosen).status == 200  # the table is still the one that could be read
 
 

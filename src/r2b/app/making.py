@@ -26,6 +26,7 @@ from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
 from r2b.engines.table_rows import TableRows
 from r2b.errors import InputError, MissingValueError, ParameterError, require
+from r2b.metrics import demographic_parity
 
 _MOST_VALUES = 100  # of a column of text that is a feature
 _MOST_ENTRIES = 1 << 24  # of the features of all rows: 128 MiB
@@ -46,12 +47,15 @@ class Made:
         Of :func:`r2b.debias`.
     command : str
         What makes the same on the command line.
+    likeliest : tuple of float, optional
+        Of scores, what the likeliest class of every row would be: the share that is expected to be right, and its parity.
     """
 
     source: FileSource
     fair: FairLabels
     options: dict[str, Any]
     command: str
+    likeliest: tuple[float, float] | None = None
 
 
 def decided(table: FileSource, choice: TaskChoice) -> Made:
@@ -66,7 +70,21 @@ def decided(table: FileSource, choice: TaskChoice) -> Made:
     )
     more = ["--objective", "agreement", "--missing", choice.missing, *(["--normalize"] if choice.normalize else [])]
     said = {"--label-columns": choice.scores, "--sensitive": choice.sensitive}
-    return Made(table, fair, options | {"normalize": choice.normalize}, _command(table, choice, said, "round", more))
+    command = _command(table, choice, said, "round", more)
+    return Made(table, fair, options | {"normalize": choice.normalize}, command, _likeliest(table, choice))
+
+
+def _likeliest(table: FileSource, choice: TaskChoice) -> tuple[float, float] | None:
+    """Measure what most people would do with scores; None where rows are left out of the comparison."""
+    groups = table.columns(choice.sensitive)
+    if any(column.null_count for column in groups.values()):
+        return None
+    read = table.with_numbers([*choice.scores, *filter(None, [choice.weight])])
+    scores = np.column_stack([np.asarray(column, np.float64) for column in read.columns(choice.scores).values()])
+    weight = np.ones(len(scores)) if choice.weight is None else np.asarray(read.columns([choice.weight])[choice.weight], np.float64)
+    best, sure = scores.argmax(axis=1), scores.max(axis=1) / scores.sum(axis=1)
+    parity = demographic_parity(best, sensitive_features=groups, sample_weight=weight)
+    return float(weight @ sure / weight.sum()), parity
 
 
 def taught(table: FileSource, choice: TaskChoice) -> Made:

@@ -197,8 +197,10 @@ def made_part(choice: TaskChoice, made: Made) -> str:
     by = " x ".join(choice.sensitive)
     if decisions:
         sentence = "These are the decisions that are right most often, if the probabilities are, among all with so little difference."
-        right = 1.0 - proof.expected_changes
-        tile = ("Expected to be right", right, "of the decisions, if the probabilities are")
+        if made.likeliest is not None:
+            right, apart = (f"{100 * each:.1f}" for each in made.likeliest)
+            sentence += f" The likeliest class of every row would be right in {right} % and differ by {apart} points between groups."
+        tile = ("Expected to be right", 1.0 - proof.expected_changes, "if the probabilities are")
     else:
         sentence = f"Differences are those between groups of {by} as the columns that the model sees show them. {_TEACH}"
         tile = ("Labels that change", proof.expected_changes, "expected")

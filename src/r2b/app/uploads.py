@@ -77,9 +77,19 @@ class Reading:
 
     @classmethod
     def of(cls, asked: Any) -> Reading:
-        """Read what a request says; what is no text says nothing."""
+        """Read what a request says; what is no text says nothing.
+
+        Raises
+        ------
+        ParameterError
+            An encoding that is not among those offered: not every codec of Python reads text.
+        """
         found = {name: asked.get(name) or "" for name in ("encoding", "delimiter", "sheet")}
-        return cls(**{name: value if isinstance(value, str) else "" for name, value in found.items()})
+        made = cls(**{name: value if isinstance(value, str) else "" for name, value in found.items()})
+        if made.encoding and made.encoding not in ENCODINGS:
+            remedy = f"Choose one of {', '.join(ENCODINGS)}."
+            raise ParameterError(f"The encoding is {made.encoding!r}.", remedy=remedy, control="file", encoding=made.encoding)
+        return made
 
     def arguments(self) -> dict[str, str]:
         """Give what is known, as :func:`r2b.scan` takes it."""
@@ -101,7 +111,7 @@ def guessed(content: bytes, kind: str, asked: Reading) -> Reading:
     encoding = asked.encoding or _encoding_of(content)
     delimiter = asked.delimiter
     if kind == "csv" and not delimiter:
-        with suppress(LookupError, csv.Error):
+        with suppress(csv.Error):
             delimiter = _delimiter_of(content[:_HEAD].decode(encoding, "ignore"), whole=len(content) <= _HEAD)
     return replace(asked, encoding=encoding, delimiter=delimiter if kind == "csv" else "")
 
@@ -159,7 +169,11 @@ def opened_file(path: Path) -> tuple[FileSource, Reading]:
     if found is not None:
         return checked(found), Reading()
     assert shape is not None
-    reading = guessed(path.read_bytes() if path.is_file() else b"", shape.kind, Reading())
+    head = b""
+    if path.is_file():
+        with open(path, "rb") as file:
+            head = file.read(_SEEN)
+    reading = guessed(head, shape.kind, Reading())
     return checked(FileSource.open(path, **_text_arguments(reading))), reading
 
 
@@ -173,10 +187,11 @@ def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]
     """
     place, format = source.listing.parts[0], source.listing.format
     with open(place.path, "rb") as file:
-        content = file.read()
-    reading = guessed(content if not format.compression else b"", format.kind, asked)
-    stream = None if place.held is None else io.BytesIO(content)
-    found = FileSource.open(place.name if stream else place.path, str(format), stream=stream, **_text_arguments(reading))
+        reading = guessed(file.read(_SEEN), format.kind, asked)
+        file.seek(0)
+        # A file of this machine is read where it lies; what was sent is held in memory, and copied there.
+        stream = None if place.held is None else io.BytesIO(file.read())
+    found = FileSource.open(place.path if stream is None else place.name, str(format), stream=stream, **_text_arguments(reading))
     return checked(found), reading
 
 
@@ -216,6 +231,7 @@ def _opened(name: str, content: bytes, format: Format | None, most: int, asked: 
     return FileSource.open(name, format.kind, stream=io.BytesIO(content), **_text_arguments(reading)), reading
 
 
+_SEEN = 1 << 26  # bytes of a file of this machine by which its encoding is guessed
 _HEAD = 1 << 16  # bytes in which a delimiter is looked for
 _LINES = 50
 
