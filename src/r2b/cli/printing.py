@@ -104,9 +104,11 @@ class Meter:
             return
         if self._bar is None:
             self._bar = _bar()
-            self._task = self._bar.add_task(description, total=None if done is None else 1.0)
+            self._task = self._bar.add_task(description, total=None if done is None else 1.0, completed=done or 0.0)
         if done is not None and done < self._done:
-            self._bar.reset(self._task, total=1.0, description=description)  # a pass of its own: its time left does not follow from the one before
+            self._bar.reset(
+                self._task, total=1.0, description=description
+            )  # a pass of its own: its time left does not follow from the one before
         self._done = done or 0.0
         seen = {"total": None if done is None else 1.0, "completed": self._done, "description": description}
         self._bar.update(self._task, **seen, refresh=done is not None)
