@@ -140,6 +140,7 @@ def _reading_of(workspace: Workspace) -> dict[str, Any]:
     dialect = getattr(workspace.table.files[0], "dialect", None)
     delimiter = "" if dialect is None else dialect.delimiter
     how = f"The file is read as {ENCODINGS.get(reading.encoding, reading.encoding or 'UTF-8')}" if format.is_text else "The first rows"
+    how += f" of the sheet {reading.sheet}" if reading.sheet else ""
     if format.kind == "csv":
         how += f", its fields separated by a {DELIMITERS.get(delimiter, repr(delimiter))}"
     known = {"encodings": ENCODINGS | {reading.encoding or "utf-8": ENCODINGS.get(reading.encoding, reading.encoding or "UTF-8")}}

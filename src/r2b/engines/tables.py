@@ -354,7 +354,7 @@ def scan(data: Any, **options: Any) -> Scan:
     Parameters
     ----------
     data : path, pattern, list of paths, or frame
-        A Parquet, Arrow, CSV or TSV file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
+        A Parquet, Arrow, CSV, TSV, JSON Lines or Excel file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
         Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a RecordBatchReader or
         another Arrow stream, which is copied to a scratch file, since it can be read but once.
     **options
