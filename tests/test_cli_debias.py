@@ -273,3 +273,20 @@ def test_types_of_parquet_and_integers_as_classes_are_kept(shell: Shell) -> None
     assert shell("debias", "plain.parquet", *ASK, "--epsilon", 0.01, "-o", "out.csv", "-q").code == 0
     assert Path("out.csv").read_text().splitlines()[0].split(",") == ["sex", "job", "job_fair_9", "job_fair_10", "job_fair_100"]
     assert shell("verify", "out.csv").code == 0
+
+
+def test_scores_of_a_file_leave_as_the_decisions_that_agree_most_with_them(shell: Shell) -> None:
+    rng = np.random.default_rng(5)
+    sex = rng.choice(["f", "m"], 90)
+    scores = (
+        rng.dirichlet([1.0, 1.0], 90) * 0.5
+        + np.where(sex == "m", 0.0, 0.5)[:, None] * [1, 0]
+        + np.where(sex == "m", 0.5, 0.0)[:, None] * [0, 1]
+    )
+    lines = [f"{who},{one!r},{two!r}" for who, one, two in zip(sex, *scores.T.tolist(), strict=True)]
+    shell.write("scores.csv", "\n".join(["sex,no,yes", *lines]) + "\n")
+    words = ("scores.csv", "--label-columns", "no,yes", "--sensitive", "sex", "--objective", "agreement", "--epsilon", "0.05")
+    assert shell("debias", *words, "--form", "round", "-o", "fair.csv").code == 0
+    assert shell("verify", "fair.csv").code == 0
+    fair = r2b.debias(scores, sensitive_features=sex, objective="agreement", epsilon=0.05)
+    assert read_columns("fair.csv")["label_fair"] == np.array(["no", "yes"])[fair.round(0)].tolist()

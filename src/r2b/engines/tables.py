@@ -354,9 +354,9 @@ def scan(data: Any, **options: Any) -> Scan:
     Parameters
     ----------
     data : path, pattern, list of paths, or frame
-        A Parquet, Arrow, CSV, TSV, JSON Lines or Excel file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a
-        Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a RecordBatchReader or
-        another Arrow stream, which is copied to a scratch file, since it can be read but once.
+        A Parquet, Arrow, CSV, TSV, JSON Lines or Excel file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a
+        DuckDB relation, a Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a
+        RecordBatchReader or another Arrow stream, which is copied to a scratch file, since it can be read but once.
     **options
         For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``
         (``r2b.engines.files.FileSource.open`` says what each takes).
