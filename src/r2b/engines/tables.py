@@ -358,7 +358,7 @@ def scan(data: Any, **options: Any) -> Scan:
         DuckDB relation, a Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a
         RecordBatchReader or another Arrow stream, which is copied to a scratch file, since it can be read but once.
     **options
-        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``threads``, ``scratch``
+        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``sheet``, ``threads``, ``scratch``
         (``r2b.engines.files.FileSource.open`` says what each takes).
 
     Returns
