@@ -68,6 +68,21 @@ def test_threads_are_set_before_numpy_is_imported() -> None:
     assert set(found) <= {min(asked, os.cpu_count() or 1)}
 
 
+# Speed is for benchmarks: a test that asks for it fails on a machine that others use too.
+CLOCKS = re.compile(r"perf_counter\(\)|process_time\(\)|\btimeit\b|seconds\b[^\n]*[^-]<=? *\d")
+
+
+@pytest.mark.parametrize("line", ["begun = time.perf_counter()", "assert fair.history[-1].seconds < 20", "import timeit"])
+def test_a_test_that_asks_for_speed_is_seen(line: str) -> None:
+    assert CLOCKS.search(line)
+
+
+def test_no_test_asks_for_speed() -> None:
+    files = [path for path in Path(__file__).parent.glob("*.py") if path != Path(__file__).resolve()]
+    assert len(files) > 100
+    assert not [(path.name, found.group()) for path in files if (found := CLOCKS.search(path.read_text(encoding="utf-8")))]
+
+
 def test_an_unknown_core_type_is_refused(processors: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert processors.main(["Nonsense"]) == 2
     assert "'Nonsense' is not a core type that this script knows" in capsys.readouterr().err
