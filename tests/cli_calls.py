@@ -18,6 +18,16 @@ from r2b.cli import main
 R2B = [sys.executable, "-W", "error", "-m", "r2b"]
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
+# A program for several commands, which are its argument: one after the other, up to the first that fails.
+ONE_BY_ONE = """
+import ast, sys
+from r2b.cli import main
+
+for command in ast.literal_eval(sys.argv[1]):
+    if main(command) != 0:
+        sys.exit(f"r2b {command}")
+"""
+
 
 @dataclass(frozen=True)
 class Ended:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
 import pytest
+from cli_calls import ONE_BY_ONE
 
 from r2b.cli import printing as exits
 from r2b.cli.root import r2b
@@ -87,12 +90,29 @@ def runnable(text: str) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
+def script_of(lines: list[str]) -> str:
+    """Give the script of some lines. Commands without pipes that follow each other share a process."""
+    python = f"{shlex.quote(sys.executable)} -W error"
+    script = ["set -e", f'r2b() {{ {python} -m r2b "$@"; }}']
+    for plain, several in groupby(lines, lambda line: line.startswith("r2b ") and not set("|>&") & set(line)):
+        if plain:
+            commands = repr([shlex.split(line)[1:] for line in several])
+            script.append(f"{python} -c {shlex.quote(ONE_BY_ONE)} {shlex.quote(commands)} > /dev/null")
+        else:
+            script += several
+    return "\n".join(script)
+
+
+def test_a_line_that_fails_ends_the_script(tmp_path: Path) -> None:
+    lines = ["r2b datasets list", "r2b audit none.csv --label a --sensitive b", "echo went on"]
+    done = subprocess.run(["bash", "-c", script_of(lines)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "none.csv" in done.stderr and done.stdout == ""
+
+
 def test_examples_marked_as_run_do_run_in_order(tmp_path: Path) -> None:
     lines = runnable(PAGE)
     assert len(lines) >= 8
-    python = f'r2b() {{ "{sys.executable}" -W error -m r2b "$@"; }}'
-    script = "\n".join(["set -e", python, *(f"{line} > /dev/null" if ">" not in line and "|" not in line else line for line in lines)])
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", script_of(lines)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     made = {"adult.csv", "fair.csv", "fair.csv.r2b.json", "round.csv.gz", "repeated.csv", "cost.csv"}
     assert made <= {path.name for path in tmp_path.iterdir()}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_calls import ONE_BY_ONE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "RELEASING")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -131,17 +132,6 @@ def test_a_wrong_page_is_seen(wrong: str) -> None:
 def test_a_right_page_passes() -> None:
     (block,) = blocks_of("```python\nx = 2\nx + 1  # -> 3\nprint(x, 3.1e-17)\n```\n\n```text\n2 9.9e-12\n```\n")
     run(block, {}, "page.md")
-
-
-# A process of its own for the commands of a page, one after the other up to the first that fails.
-ONE_BY_ONE = """
-import ast, sys
-from r2b.cli import main
-
-for command in ast.literal_eval(sys.argv[1]):
-    if main(command) != 0:
-        sys.exit(f"r2b {command}")
-"""
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
