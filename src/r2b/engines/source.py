@@ -340,8 +340,12 @@ def folded(partial: Partial | BlockTask, parts: Iterable[Any]) -> Any:
 
 def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
     """Put the new columns of a batch beside the columns of a record that has the same rows."""
+    return beside(record, relabel(batch))
+
+
+def beside(record: Any, new: NewColumns) -> Any:
+    """Put new columns beside the columns of a record."""
     arrow = pyarrow()
-    new = relabel(batch)
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
     fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]

@@ -17,6 +17,7 @@ from r2b._files.paths import local_path
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ROWS, Batch, evened, numbers_of
+from r2b.engines.files.bundles import bundled, work_on
 from r2b.engines.files.listing import Listing, key_values, list_files, piece_rows, refuse_other_columns, uneven_columns
 from r2b.engines.files.progress import PassProgress
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
@@ -255,40 +256,47 @@ class FileSource(Source):
         columns : sequence of str or None
             None for all, those that folders tell after those of the files.
         """
-        return self.run(columns, lambda batch: batch, coded=False)
+        return self.run(columns, lambda batch: batch, coded=False, together=False)
 
     def run(
-        self, columns: Sequence[str] | None, work: Callable[[Batch], Any], *, coded: bool = True, most_rows: int = PIECE_ROWS
+        self,
+        columns: Sequence[str] | None,
+        work: Callable[[Batch], Any],
+        *,
+        coded: bool = True,
+        most_rows: int = PIECE_ROWS,
+        together: bool = True,
     ) -> Iterator[Any]:
         """Run work on every batch, in several threads; results come in the order of the batches.
 
-        Where ``coded`` is true, text may come as a dictionary, which is faster to count.
+        Where ``coded`` is true, text may come as a dictionary, which is faster to count. Where ``together`` is, rows of several small files
+        may come as one batch.
         """
         wanted = None if columns is None else tuple(dict.fromkeys(columns))
 
-        def done(item: tuple[int, ReadJob]) -> tuple[ReadJob, list[Any]]:
-            number, job = item
-            return job, [work(self.completed(each, wanted, number)) for each in job.read() if len(each)]
-
+        mine = wanted or () if coded else ()
+        jobs = self.jobs(wanted, coded=mine, most_rows=most_rows)
+        bundles = bundled(jobs, most_rows) if together else ([item] for item in jobs)
         total, told = 0, self.teller()
-        for job, results in ahead(done, self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows), self.threads):
-            total += job.n_rows
+        for bundle, results in ahead(work_on(self, wanted, mine, most_rows, work), bundles, self.threads):
             yield from results
-            told(job)
+            for _, job in bundle:
+                total += job.n_rows
+                told(job)
         self._rows[:] = [total]
 
     def teller(self, done: Mapping[int, int] = _NONE) -> Callable[[ReadJob], None]:
         """Give what is called with every job of a pass, and tells whoever watches; ``done`` are rows of files that need none."""
-        begun, rows, total, last = monotonic(), sum(done.values()), self.n_rows, 0
+        begun, rows, total, last, size = monotonic(), sum(done.values()), self.n_rows, 0, self.n_bytes
         passed = sum(self.files[number].n_bytes for number in done)
-        before = (rows / total if total else passed / self.n_bytes) if done else 0.0
+        before = (rows / total if total else passed / size) if done else 0.0
 
         def told(job: ReadJob) -> None:
             nonlocal rows, passed, last
             # Of text the bytes tell how far it is before anybody has counted its rows; where they begin anew there is another file.
             read = 0 if job.chunk is None else job.chunk.consumed
             passed, last, rows = passed + (last if read < last else 0), read, rows + job.n_rows
-            share = rows / total if total else (passed + read) / self.n_bytes if read else None
+            share = rows / total if total else (passed + read) / size if read else None
             if self.watch is not None:
                 self.watch(PassProgress(rows, None if share is None else min(share, 1.0), monotonic() - begun, len(done), before))
 
@@ -375,7 +383,7 @@ class FileSource(Source):
             even = evened(batch, kinds)
             return joined(even.record, relabel, even)
 
-        return source.run(None, done, coded=False, most_rows=relabel.rows_at_once)
+        return source.run(None, done, coded=False, most_rows=relabel.rows_at_once, together=False)
 
     def write(self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
         """Write the files with new columns: one as one, several as a folder."""

@@ -17,7 +17,7 @@ from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.reading import Stored
 from r2b.errors import InputError
 
-_BUFFER = 1 << 20
+_BUFFER = 1 << 16  # bytes; a larger one takes longer to make than a small file to write
 _SMALL = 1 << 20  # bytes of a file that need not wait for the disk alone
 
 

@@ -44,11 +44,14 @@ class ReadJob:
         Reads them; it may be called in any thread. Of delimited text, ``spelled=True`` leaves text that means missing as it is.
     chunk : Chunk or None
         Their bytes, where the file is text.
+    first : int
+        Number of the first row in the table.
     """
 
     n_rows: int
     read: Callable[..., list[Batch]]
     chunk: Any = None
+    first: int = 0
 
 
 class Stored(ABC):
@@ -249,7 +252,7 @@ class TextStored(Stored):
     def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Give one job per chunk, which parses it."""
         for chunk in self.chunks():
-            yield ReadJob(chunk.n_records, partial(self.batches, chunk, columns, first, coded, rows), chunk)
+            yield ReadJob(chunk.n_records, partial(self.batches, chunk, columns, first, coded, rows), chunk, first + chunk.first)
 
     def start(self) -> str:
         """Give the text at the start of the file, which has its header."""

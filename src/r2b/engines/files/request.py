@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from r2b.engines.files import FileSource
 
 _MADE_BY = ("r2b", "numpy", "pyarrow", "numba")
-_TOLD = ("encoding", "mark", "na", "dialect")  # of a file of text: how it is read
+_TOLD = ("encoding", "mark", "na", "dialect", "sheet")  # of a file of text: how it is read
 
 
 def request_of(source: FileSource, relabel: Relabel, shape: Format) -> str:
@@ -38,9 +38,10 @@ def request_of(source: FileSource, relabel: Relabel, shape: Format) -> str:
         source.refuse_changed(number)
         seen = os.stat(part.path)
         place = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
-        files.append((part.name, part.keys, place, [getattr(file, name, None) for name in _TOLD]))
+        # As text, at once: files may be many.
+        files.append(repr((part.name, part.keys, place, [getattr(file, name, None) for name in _TOLD])))
     numbers = sorted(source.with_numbers(relabel.decode.roles.numbers).numbers)
-    for word in _words((list(map(_version, _MADE_BY)), str(shape), numbers, files, relabel)):
+    for word in _words((list(map(_version, _MADE_BY)), str(shape), numbers, "\n".join(files), relabel)):
         taken.update(word)
     return taken.hexdigest()
 

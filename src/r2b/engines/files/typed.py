@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,13 +40,15 @@ class ParquetStored(Stored):
         self.n_rows = sum(self.groups)
 
     def metadata(self) -> Any:
-        """Read the footer."""
-        with reading(self.part), parquet().ParquetFile(self.part.path) as file:
-            return file.metadata
+        """Read the footer; those of the last few files are at hand."""
+        # What was unpacked for a while is not kept longer for its footer.
+        return (_footer if self.part.held is None else _footer.__wrapped__)(self.part, self.seen())
 
     def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
         """Give one job per row group; a large one is read here, and its parts are handed on."""
-        footer, wanted = self.metadata(), None if columns is None else list(columns)
+        wanted = None if columns is None else list(columns)
+        # Of one row group the footer is read with it; where all columns are read they are written, and how is asked of the footer.
+        footer = self.metadata() if wanted is None or len(self.groups) > 1 else None
         names = [name for name in self.schema.names if wanted is None or name in wanted]
         texts = self._texts([name for name in names if name in coded])
         for number, n_rows in enumerate(self.groups):
@@ -54,7 +56,7 @@ class ParquetStored(Stored):
                 continue
             most = self._fitting(footer, number, [name for name in names if name not in texts], rows)
             if n_rows <= most:
-                yield ReadJob(n_rows, partial(self._whole, footer, number, wanted, texts, first, most))
+                yield ReadJob(n_rows, partial(self._whole, footer, number, wanted, texts, first, most), first=first)
             else:
                 yield from self._parts(footer, number, wanted, texts, first, most)
             first += n_rows
@@ -85,7 +87,7 @@ class ParquetStored(Stored):
             while done < self.groups[number]:
                 with reading(self.part, f"row group {number}"):
                     record = _no_columns(min(rows, self.groups[number] - done)) if columns == [] else sound(next(pieces))
-                yield ReadJob(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]))
+                yield ReadJob(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]), first=first + done)
                 done += record.num_rows
 
     def _opened(self, footer: Any, texts: list[str]) -> Any:
@@ -101,6 +103,12 @@ class ParquetStored(Stored):
     def place(self, number: int) -> str:
         """Say which row group."""
         return f"{self.part.name}, row group {number}"
+
+
+@lru_cache(maxsize=512)
+def _footer(part: Part, seen: tuple[int, int]) -> Any:
+    with reading(part), parquet().ParquetFile(part.path) as file:
+        return file.metadata
 
 
 def parquet() -> Any:
@@ -151,7 +159,7 @@ class ArrowStored(Stored):
                 record = record.select(list(columns)) if columns else _no_columns(record.num_rows)
             for batch in in_batches(record, rows, first, place):
                 if len(batch):
-                    yield ReadJob(len(batch), partial(list, [batch]))
+                    yield ReadJob(len(batch), partial(list, [batch]), first=batch.first)
             first += record.num_rows
 
     def records(self, fields: list[int] | None = None) -> Iterator[tuple[int, Any]]:

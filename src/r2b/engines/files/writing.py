@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,13 @@ from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.staging import Finished, Staged
 from r2b._files.text import lines_of
 from r2b.engines.batch import Batch
+from r2b.engines.files.bundles import Bundle, bundled, parted, read_together, worked
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
 from r2b.engines.files.outs import Out, TextOut, fitted, header_of
 from r2b.engines.files.reading import ReadJob, Stored, TextStored
 from r2b.engines.files.request import request_of
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import NewColumns, Relabel, beside
 from r2b.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -248,51 +249,73 @@ def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequenc
 
 def _pieces(source: FileSource, relabel: Relabel, shape: Format, staged: Staged | None) -> Iterator[tuple[int, ReadJob, Piece]]:
     """Give what is to be written, file after file; nothing of files that are finished or without rows."""
-    make = _maker(source, relabel, shape)
     # The text of columns that are not needed is not looked into where it leaves as it is.
     columns = relabel.needed if _by_line(source, shape) else None
     # Columns that are looked up: their text is best read as codes, and given back as text.
     roles = relabel.decode.roles
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
+    make = _maker(source, relabel, shape, coded)
     done = {} if staged is None else {each.number: each.rows for each in staged.finished.values()}
-    jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once, done=done)
+    jobs = bundled(source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once, done=done), relabel.rows_at_once)
     told = source.teller(done)
-    for number, job, piece in ahead(lambda item: (*item, make(*item)), jobs, source.threads):
-        yield number, job, piece
-        told(job)
+    for bundle, pieces in ahead(lambda bundle: (bundle, make(bundle)), jobs, source.threads):
+        for (number, job), piece in zip(bundle, pieces, strict=True):
+            yield number, job, piece
+            told(job)
 
 
 def _by_line(source: FileSource, shape: Format) -> bool:
     return shape.is_text and source.listing.format.kind == shape.kind
 
 
-def _maker(source: FileSource, relabel: Relabel, shape: Format) -> Callable[[int, ReadJob], Piece]:
-    """Give what makes of a job what is written of its rows; it runs in any thread."""
-    own = source.listing.format
+def _maker(source: FileSource, relabel: Relabel, shape: Format, coded: Collection[str]) -> Callable[[Bundle], list[Piece]]:
+    """Give what makes of jobs what is written of their rows; it runs in any thread."""
+    own, by_line = source.listing.format, _by_line(source, shape)
 
     def full(number: int, batch: Batch) -> Batch:
         return source.completed(batch, relabel.needed, number)
 
-    def as_records(number: int, job: ReadJob) -> Piece:
-        file, batches = source.files[number], job.read()
-        # Between kinds of delimited text, what means missing leaves as it is spelled.
-        spelled = job.read(spelled=True) if own.kind in _DELIMITED and shape.kind in _DELIMITED else batches
+    def of_each(bundle: Bundle, read: list[list[Batch]]) -> list[list[NewColumns]]:
+        """Give the new columns of every batch of every job; those of small files are made together."""
+        if len(bundle) > 1:
+            sizes = [len(batch) for batches in read for batch in batches]
+            found = worked(relabel, [full(number, batch) for (number, _), batches in zip(bundle, read, strict=True) for batch in batches])
+            if found is not None:
+                every = iter(parted(found[0], sizes))
+                return [[next(every) for _ in batches] for batches in read]
+        return [[relabel(full(number, batch)) for batch in batches] for (number, _), batches in zip(bundle, read, strict=True)]
+
+    def lines(bundle: Bundle) -> list[Piece]:
+        batches = read_together(source, bundle, relabel.needed, coded, relabel.rows_at_once)
+        found = None if batches is None else worked(relabel, batches)
+        if found is None:
+            new = of_each(bundle, [job.read() for _, job in bundle])
+        else:
+            new = [[each] for each in parted(found[0], [job.n_rows for _, job in bundle])]
         made = []
-        for batch, old in zip(batches, spelled, strict=True):
-            record = joined(old.record, relabel, full(number, batch))
-            made.append((batch.place, record if shape.is_text else fitted(record, new_schema(source, file, relabel))))
+        for (number, job), mine in zip(bundle, new, strict=True):
+            file = source.files[number]
+            assert isinstance(file, TextStored)
+            made.append(file.extended(job.chunk, mine))
         return made
 
-    def as_lines(number: int, job: ReadJob) -> Piece:
-        file = source.files[number]
-        assert isinstance(file, TextStored)
-        return file.extended(job.chunk, [relabel(full(number, batch)) for batch in job.read()])
+    def records(bundle: Bundle) -> list[Piece]:
+        read = [job.read() for _, job in bundle]
+        # Between kinds of delimited text, what means missing leaves as it is spelled.
+        apart = own.kind in _DELIMITED and shape.kind in _DELIMITED
+        spelled = [job.read(spelled=True) for _, job in bundle] if apart else read
+        made = []
+        for (number, _), batches, new in zip(bundle, spelled, of_each(bundle, read), strict=True):
+            pieces = [(batch.place, beside(batch.record, mine)) for batch, mine in zip(batches, new, strict=True)]
+            schema = None if shape.is_text else new_schema(source, source.files[number], relabel)
+            made.append([(place, record if schema is None else fitted(record, schema)) for place, record in pieces])
+        return made
 
-    def as_text(number: int, job: ReadJob) -> Piece:
-        records = [record for _, record in as_records(number, job)]
-        return "".join(lines_of(dict(zip(each.schema.names, each.columns, strict=True)), shape) for each in records).encode()
+    def texts(bundle: Bundle) -> list[Piece]:
+        made = ([dict(zip(each.schema.names, each.columns, strict=True)) for _, each in piece] for piece in records(bundle))
+        return ["".join(lines_of(columns, shape) for columns in piece).encode() for piece in made]
 
-    return as_lines if _by_line(source, shape) else as_text if shape.is_text else as_records
+    return lines if by_line else texts if shape.is_text else records
 
 
 def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, target: Path | BinaryIO) -> Out:
