@@ -230,6 +230,9 @@ class _Writing:
             if out.small:
                 self.staged.waiting.append(self.number)
         self.out = None
+        if self.staged is not None and out.small:  # there is nothing to wait for yet
+            out.settle()
+            return
         self.waiting.append(self.pool.submit(out.settle))
         while len(self.waiting) > _SYNCED:
             self.waiting.popleft().result()
