@@ -1,6 +1,7 @@
 """Fair decisions from drawn scores: `debias(objective="agreement")` against LinearPost on the same scores, and against plain reads.
 
     python benchmarks/decisions.py --linearpost FOLDER          # 5,000 x 16 with HiGHS; a checkout of uiuctml/fair-classification
+    python benchmarks/decisions.py --adult --linearpost FOLDER  # the scores of boosted trees on 5,000 rows of Adult, by sex
     python benchmarks/decisions.py                              # its linear programme, written anew and given to SciPy's HiGHS
     python benchmarks/decisions.py --reads --rows 1000000       # against one sum of the scores
     python benchmarks/decisions.py --rows 200 --classes 4 --cases 30 --criterion equalized_odds
@@ -79,6 +80,22 @@ def drawn(seed: int, n_rows: int, n_classes: int, n_groups: int | None, criterio
         joint = joint[rng.integers(0, n_leaves, n_rows)]
     joint /= joint.sum(axis=(1, 2), keepdims=True)
     return Case(seed, shape, criterion, float(rng.choice([0.001, 0.01, 0.1])), joint)
+
+
+def of_adult(seed: int, epsilon: float) -> Case:
+    """Score 5,000 rows of Adult by boosted trees that 3,000 others trained: education, and sex from the same features, as if independent."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    table = r2b.datasets.load_adult(as_frame="pandas").dropna()
+    X = table.drop(columns=["education", "education-num", "sex", "race", "fnlwgt"], errors="ignore")
+    X = X.apply(lambda column: column if column.dtype.kind in "if" else column.astype("category").cat.codes)
+    order = np.random.default_rng(seed).permutation(len(X))[:8_000]
+    train, scored = order[:3_000], order[3_000:]
+    found = []
+    for name in ("sex", "education"):
+        model = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, early_stopping=False, random_state=0)
+        found.append(model.fit(X.iloc[train], table[name].iloc[train]).predict_proba(X.iloc[scored]))
+    return Case(seed, "Adult", "demographic_parity", epsilon, found[0][:, :, None] * found[1][:, None, :])
 
 
 def ours(case: Case, clock: Callable[[], float], threads: int | None) -> tuple[Answer, np.ndarray]:
@@ -176,6 +193,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=16)
     parser.add_argument("--groups", type=int, help="drawn from 2 to 8 where left out")
     parser.add_argument("--criterion", choices=tuple(CRITERIA), default="demographic_parity")
+    parser.add_argument("--adult", action="store_true", help="scores of Adult instead of drawn ones, at four epsilons")
     parser.add_argument("--linearpost", type=Path, help="folder with LinearPost's postprocess.py; SciPy's HiGHS stands in without it")
     parser.add_argument("--reads", action="store_true", help="compare with one sum of the scores instead")
     parser.add_argument("--wall", action="store_true", help="time by the wall, on all cores")
@@ -184,9 +202,11 @@ def main() -> None:
     clock, threads = (time.perf_counter, None) if options.wall else (time.process_time, 1)
     ours(drawn(0, 300, options.classes, options.groups, options.criterion), clock, threads)  # compiles, or loads what is compiled
     every = range(options.seed, options.seed + options.cases)
-    lines = [
-        report(drawn(seed, options.rows, options.classes, options.groups, options.criterion), options, clock, threads) for seed in every
-    ]
+    if options.adult:
+        cases = [of_adult(options.seed, epsilon) for epsilon in (0.0, 0.001, 0.01, 0.05)]
+    else:
+        cases = [drawn(seed, options.rows, options.classes, options.groups, options.criterion) for seed in every]
+    lines = [report(case, options, clock, threads) for case in cases]
     ratios = sorted(line["ratio"] for line in lines)
     against = "plain reads" if options.reads else "SciPy's HiGHS" if options.linearpost is None else "LinearPost"
     worst, best = (ratios[-1], ratios[0]) if options.reads else (ratios[0], ratios[-1])
