@@ -83,7 +83,7 @@ def drawn(seed: int, n_rows: int, n_classes: int, n_groups: int | None, criterio
 
 
 def of_adult(seed: int, epsilon: float) -> Case:
-    """Score 5,000 rows of Adult by boosted trees that 3,000 others trained: education, and sex from the same features, as if independent."""
+    """Score 5,000 rows of Adult by boosted trees that 3,000 others trained: education and, from the same features, sex."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     table = r2b.datasets.load_adult(as_frame="pandas").dropna()
