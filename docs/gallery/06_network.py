@@ -50,13 +50,9 @@ def train_on(labels, epochs=4):
             optimizer.zero_grad()
             soft_cross_entropy(network(features), target, weight).backward()
             optimizer.step()
+    new = torch.tensor(X[test], dtype=torch.float32)
     with torch.no_grad():
-        return (
-            network(torch.tensor(X[test], dtype=torch.float32))
-            .softmax(dim=1)
-            .double()
-            .numpy()
-        )
+        return network(new).softmax(dim=1).double().numpy()
 
 
 labels = {
@@ -67,16 +63,11 @@ labels = {
     ),
 }
 chances = {name: train_on(each) for name, each in labels.items()}
+new_rows = {"sensitive_features": group[test]}
+parity = {name: demographic_parity(each, **new_rows) for name, each in chances.items()}
 chance = sampling_level(
-    chances["as they came"],
-    sensitive_features=group[test],
-    n_permutations=100,
-    random_state=0,
+    chances["as they came"], n_permutations=100, random_state=0, **new_rows
 ).mean
-parity = {
-    name: demographic_parity(each, sensitive_features=group[test])
-    for name, each in chances.items()
-}
 for name, value in parity.items():
     print(f"{name:<22} parity on new rows {value:.3f}")
 print(f"chance alone shows {chance:.3f}")

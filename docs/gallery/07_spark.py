@@ -11,11 +11,8 @@ from pyspark.sql import SparkSession
 
 import r2b
 
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.ui.showConsoleProgress", "false")
-    .getOrCreate()
-)
+settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
 people = spark.range(3_000).selectExpr(
     "id",
     "if(id % 3 = 0, 'f', 'm') AS sex",
