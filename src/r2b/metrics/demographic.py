@@ -104,7 +104,7 @@ def demographic_parity(
     method: Method = "between_groups",
     absent: Absent = "report",
 ) -> float:
-    """Give the multiclass demographic parity of labels, eq. (2) of the paper: 0 is fair, 1 the farthest from it.
+    """Give the multiclass demographic parity of labels, equation (2) of the paper: 0 is fair, 1 the farthest from it.
 
     Parameters
     ----------
