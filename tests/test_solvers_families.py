@@ -22,7 +22,6 @@ from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import _STARTS, _by_interior
 from r2b._solve.solvers.systems import fold
-from r2b.errors import MemoryLimitError
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
 DESIGNS = ("margins", "crossings", "both", "strata", "twice", "memberships", "moments", "margins and moments")
@@ -365,8 +364,3 @@ def test_curvature_of_many_groups_that_share_cells_is_folded_group_by_group(monk
     for most in (1 << 23, 0):
         monkeypatch.setattr("r2b._solve.oracle.reference._CELL_ENTRIES", most)
         np.testing.assert_allclose(folded_cells(design, blocks), wanted, rtol=1e-12, atol=1e-14)
-    monkeypatch.setattr("r2b._data.compute.available", lambda: 1 << 20)
-    many = np.zeros((1, 2000))
-    many[0] = 1.0
-    with pytest.raises(MemoryLimitError, match=r"2,000 groups that share rows.*min_group_size"):
-        folded_cells(many, np.ones((1, 5, 5)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Flags, Floats, Places
-from r2b._data.compute import parts_of, refuse_beyond_memory
+from r2b._data.compute import parts_of
 from r2b._solve.oracle.folding import Folded
 
 
@@ -157,8 +157,6 @@ class Samples(NamedTuple):
 
 
 _CELL_ENTRIES = 1 << 23  # entries of the cells' curvature that are held at once
-_SYSTEMS = 4  # matrices of the size of a system that solving it takes
-_FEWER = "Name fewer families or groups, such as min_group_size=... with small_groups='merge', or take families='crossed'."
 
 
 def evaluated(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> Evaluation:
@@ -224,8 +222,6 @@ def folded_cells(design: Floats, blocks: Floats) -> Floats:
         pairs = (mine[:, :, None] * mine[:, None, :]).reshape(len(touched), -1)
         folded = (pairs.T @ flat).reshape(n_groups, n_groups, n_classes, n_classes)
         return np.ascontiguousarray(folded.transpose(0, 2, 1, 3))
-    needed = 8 * (n_groups * n_classes) ** 2
-    refuse_beyond_memory(_SYSTEMS * needed, f"The prices of {n_groups:,} groups that share rows, of {n_classes:,} classes,", _FEWER)
     whole = np.zeros((n_groups, n_classes, n_groups, n_classes))
     for g in range(n_groups):  # few other groups share cells with one, and pairs of all would be cells x groups x groups numbers
         cells = np.flatnonzero(mine[:, g])
