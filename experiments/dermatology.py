@@ -29,7 +29,7 @@ from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, top_k_accuracy
 
 SCHEDULE: Final = ((1e-3, 30), (1e-4, 15))
-QUICK_SCHEDULE: Final = ((1e-3, 2), (1e-4, 1))
+QUICK_SCHEDULE: Final = ((1e-3, 5), (1e-4, 2))
 
 
 def debias_scores(method: str, tuning: Floats, tuning_groups: Any, scores: Floats, groups: Any, seed: int = 0) -> Floats:
