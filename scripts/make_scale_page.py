@@ -1,7 +1,8 @@
-"""Draw the pictures and fill in the tables of docs/planning.md and docs/gpu.md from benchmarks/results/scale.json and device.json.
+"""Draw the pictures and fill in the tables of docs/planning.md and docs/gpu.md from the JSON files in benchmarks/results.
 
-``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would be written. The first JSON is made by
-``make bench-scale``, the second by ``python benchmarks/device.py --json`` on a machine with a card.
+``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would be written. ``scale.json`` is made by
+``make bench-scale``, ``sizes.json`` and ``driver.json`` by the scripts of their names in benchmarks, and ``device.json`` by ``python
+benchmarks/device.py --json`` on a machine with a card.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ sys.path[:0] = [str(ROOT)]
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402 - after the path
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
-DEVICE = ROOT / "benchmarks" / "results" / "device.json"
+DEVICE, SIZES, DRIVER = (RESULTS.with_name(f"{name}.json") for name in ("device", "sizes", "driver"))
 PAGE, GPU = ROOT / "docs" / "planning.md", ROOT / "docs" / "gpu.md"
 IMAGES = ROOT / "docs" / "images"
+PARTITIONS, NODE_ROWS = 25_000, 10**9  # of the plan
 Points = dict[str, list[tuple[float, float]]]
 
 
@@ -72,13 +74,62 @@ def tables(found: dict[str, Any]) -> dict[str, list[str]]:
     for each in found["by_rows"]:
         cells = " | ".join(f"{each[name]:.2f} s" for name in ("count", "audit", "debias"))
         curve.append(f"| {each['rows']:,} | {cells} | {each['peak_bytes'] / 1e6:,.0f} MB |")
-    return {"large": lines, "soft": steps, "rows": curve, "plan": plan(found)}
+    return {"large": lines, "soft": steps, "rows": curve}
 
 
-def plan(found: dict[str, Any]) -> list[str]:
+def sizes(found: dict[str, Any]) -> list[str]:
+    """Show what partitions send, and what that comes to."""
+    groups, sent = list(found["sent"]), found["sent"]
+    head = " | ".join(f"{int(each):,} groups" for each in groups)
+    lines = [
+        f"| bytes that a partition of {found['partition']:,} rows sends, {found['classes']} classes | {head} |",
+        "| --- " * (len(groups) + 1) + "|",
+    ]
+    words = {
+        "count": "classes: counts of combinations",
+        "draws counted in bins": "classes: draws counted in bins, for whole labels",
+        "sums": "probabilities: sums of labels, and the hashes that tell how many rows differ",
+        "means": "probabilities: group means",
+        "certificate": "probabilities: the certificate",
+    }
+    for name, what in words.items():
+        lines.append(f"| {what} | " + " | ".join(f"{sent[each][name]:,}" for each in groups) + " |")
+    lines.append("| the sample, once, in all | " + " | ".join(f"{found['sample'][each] / 1e6:,.0f} MB" for each in groups) + " |")
+    small, large = (PARTITIONS * sent[each]["means"] for each in (groups[0], groups[-1]))
+    together = "from 64 MB on they are put together on the executors, 128 at a time, and one or two come home."
+    node = f"{found['kept']:.0f} bytes a row of {found['classes']} float32, {NODE_ROWS * found['kept'] / 1e9:,.0f} GB a node"
+    return [
+        *lines,
+        "",
+        f"{PARTITIONS:,} partitions of 5 groups send {small / 1e6:,.0f} MB of group means, which come home as they are. Those of 5,000 "
+        f"groups send {large / 1e9:,.0f} GB: {together} Decoded probabilities take {node}.",
+    ]
+
+
+def whole(found: dict[str, Any]) -> list[str]:
+    """Show how many passes whole labels take."""
+    lines = ["| rows | groups | passes before the write | counters of a pass, at most | draws of a pass, at most |", "| --- " * 5 + "|"]
+    for one in found["whole"]:
+        lines.append(f"| {one['rows']:,} | {one['groups']:,} | {one['passes']} | {one['counters']:,} | {one['draws']:,} |")
+    return lines
+
+
+def driver(found: dict[str, Any]) -> list[str]:
+    """Show the memory of the driver."""
+    lines = ["| labels | rows | groups | solve | borders of whole labels | write |", "| --- " * 6 + "|"]
+    for one in found["tables"]:
+        cells = [one["phases"].get(phase) for phase in ("solve", "round", "write")]
+        shown = " | ".join("" if cell is None else f"{cell['python'] / 1e6:,.0f} + {cell['java'] / 1e6:,.0f} MB" for cell in cells)
+        lines.append(f"| {'probabilities' if one['soft'] else 'classes'} | {one['rows']:,} | {one['groups']:,} | {shown} |")
+    return lines
+
+
+def plan(found: dict[str, Any], sizes: dict[str, Any]) -> list[str]:
     """Work out what a hundred nodes would take."""
     large, soft, cores = found["large"], found["soft"], found["environment"]["cores"]
     rows, nodes, node_cores, partition, tasks = 10**11, 100, 16, 4_000_000, 2_000
+    assert (rows // partition, rows // nodes) == (PARTITIONS, NODE_ROWS)
+    looks = next(one["passes"] for one in sizes["whole"] if (one["rows"], one["groups"]) == (rows, 5))
     there = nodes * node_cores
     starting = rows / partition / tasks
     lines = [
@@ -92,8 +143,7 @@ def plan(found: dict[str, Any]) -> list[str]:
     works = [
         ("classes: audit", 1, large["rows"], large["audit"]["seconds"], counted),
         ("classes: debias, to the certificate", 1, large["rows"], large["debias"]["count_and_solve"], counted),
-        # One pass counts draws in bins, two bring home those near borders, one writes.
-        ("classes: write whole labels", 4, large["rows"], large["debias"]["write"], 3 * counted + whole),
+        ("classes: write whole labels", looks + 1, large["rows"], large["debias"]["write"], looks * counted + whole),
         ("probabilities of 16 classes: debias", 9, soft["rows"], soft["seconds"], soft["file_bytes"] / soft["rows"]),
     ]
     for what, passes, n, seconds, size in works:
@@ -152,7 +202,9 @@ def main(arguments: list[str] | None = None) -> int:
     check = parser.parse_args(arguments).check
     found = json.loads(RESULTS.read_text())
     made: dict[Path, str | Picture] = {IMAGES / name: drawn for name, drawn in figures(found).items()}
-    made |= {PAGE: page(PAGE.read_text(), tables(found)), GPU: page(GPU.read_text(), on_device(json.loads(DEVICE.read_text())))}
+    bytes_, drivers = json.loads(SIZES.read_text()), json.loads(DRIVER.read_text())
+    more = {"plan": plan(found, bytes_), "sizes": sizes(bytes_), "whole": whole(bytes_), "driver": driver(drivers)}
+    made |= {PAGE: page(PAGE.read_text(), tables(found) | more), GPU: page(GPU.read_text(), on_device(json.loads(DEVICE.read_text())))}
     stale = update(made, check=check)
     for path in stale if check else []:
         print(f"{path.relative_to(ROOT)} is not what the results give", file=sys.stderr)

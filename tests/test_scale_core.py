@@ -19,7 +19,7 @@ import r2b
 from r2b._data.arrays import as_float, exact_sums
 from r2b._labels.forms import rounding as counting
 from r2b._labels.forms.keyed import BITS, draws_of, key_words, row_numbers, uniforms_of
-from r2b._labels.forms.rounding import Search, picked, whole_counts
+from r2b._labels.forms.rounding import Look, Search, picked, whole_counts
 from r2b._solve.oracle import blocks
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix
@@ -177,7 +177,7 @@ def test_whole_counts_are_handed_out_exactly(seed: int, n_cells: int, n_classes:
     found: Any = Search.of(whole.reshape(-1, n_classes))
     while isinstance(found, Search):
         parts = [found.look(pairs[start : start + 70], draws[start : start + 70]) for start in range(0, 500, 70)]
-        found = found.borders(reduce(Search.merge, parts))
+        found = found.borders(reduce(Look.merge, parts))
     new = picked(pairs, draws, found)
     made = np.zeros_like(whole)
     np.add.at(made, (pairs // n_classes, pairs % n_classes, new), 1)

@@ -150,3 +150,38 @@ def test_what_does_not_describe_the_blocks_is_refused() -> None:
     labels, cells, _ = rows(50)
     with pytest.raises(WeightError, match="all 50 rows are zero"):
         debias_blocks(Listed(cut(labels, cells, np.zeros(50))), classes=3, sensitive_features=SEX)
+
+
+class Changing(Listed):
+    """Blocks that lose their last row after they were counted."""
+
+    def run(self, task: Any) -> Iterator[Any]:
+        found = super().run(task)
+        last = self.blocks[-1]
+        self.blocks = [*self.blocks[:-1], Block(last.labels[:-1], last.cells[:-1], last.weight[:-1])]
+        return iter(list(found))
+
+
+@pytest.mark.parametrize("few", [0, 1 << 24])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_are_not_those_counted_are_refused(few: int, weighted: bool) -> None:
+    labels, cells, weight = rows()
+    blocks = cut(labels, cells, weight if weighted else None)
+    with pytest.raises(InputError, match=r"when the table was counted, and .* when it was read again") as caught:
+        debias_blocks(Changing(blocks), classes=3, sensitive_features=SEX, sample_entries=few)
+    assert caught.value.facts["counted"] > caught.value.facts["found"]
+
+
+def test_a_lazy_frame_that_gives_other_rows_the_second_time_is_refused() -> None:
+    polars = pytest.importorskip("polars")
+    labels, cells, _ = rows()
+    frame = polars.DataFrame({"sex": [SEX[cell] for cell in cells], **{f"p{k}": labels[:, k] for k in range(3)}})
+    counted: list[int] = []
+
+    def fewer(table: Any) -> Any:
+        counted.append(len(table))
+        return table.head(len(table) - len(counted) + 1)
+
+    changing = frame.lazy().map_batches(fewer, schema=frame.schema)
+    with pytest.raises(InputError, match="The table must give the same rows each time"):
+        r2b.scan(changing).debias(["p0", "p1", "p2"], sensitive_features="sex")

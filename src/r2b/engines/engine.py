@@ -32,6 +32,7 @@ from r2b.errors import EmptyError, InputError, LengthError, ParameterError, Prob
 SAMPLE_ENTRIES = 1 << 24  # entries of the sample: 128 MB at most, and all rows where they are no more
 _NEAR = 1e-6  # residual on a sample: well below its distance from all rows
 _PATIENCE = 30.0  # seconds for prices that only give a better start
+_ROUNDING = 1e-9  # of sums of weights, in another order
 _WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")  # for class labels, or for rows that are not in blocks
 
 
@@ -256,12 +257,15 @@ class RemoteOracle(BlockOracle):
         n_cells, most = len(cell_weight), sample_entries // n_classes
         limit, self._sums = np.uint64(ALL), None
         if n_rows > most:
-            self._sums, _, least = reduced(blocks, First(n_cells))
+            self._sums, mass, least = reduced(blocks, First(n_cells))
             limit = share_limit(least, most)
+            refuse_changed(mass, cell_weight)
         draw = Draw(n_cells, limit, most + 1)
         _, labels, cells, weight = draw.settled(reduced(blocks, draw))
         self.n_rows = n_rows
         self.whole = bool(limit == ALL and len(labels) <= most)
+        if self.whole:
+            refuse_changed(np.bincount(cells, weight, minlength=n_cells).astype(np.float64), cell_weight)
         self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), n_cells, None)
         self.near = MemoryOracle(self.sample, kernel, threads)
 
@@ -285,6 +289,21 @@ class RemoteOracle(BlockOracle):
         return Samples(self.near, self.near)
 
 
+def refuse_changed(mass: Floats, counted: Floats) -> None:
+    """Refuse rows that are not those that were counted, by the weight of every cell; less than a certificate can tell is let pass.
+
+    Raises
+    ------
+    InputError
+    """
+    cell = int(np.argmax(np.abs(mass - counted) / np.where(counted > 0, counted, 1.0)))
+    if abs(mass[cell] - counted[cell]) > _ROUNDING * counted[cell]:
+        then, now = (f"{each[cell]:,.9g}" for each in (counted, mass))
+        problem = f"A group had {then} rows, or so much weight, when the table was counted, and {now} when it was read again."
+        remedy = "The table must give the same rows each time: write it to files, or persist it, and debias that."
+        raise InputError(problem, remedy=remedy, cell=cell, counted=float(counted[cell]), found=float(mass[cell]))
+
+
 def _balanced(cells: Array, weight: Floats, cell_weight: Floats) -> Floats:
     """Scale weights so that cells have in the sample what they have in the table."""
     mass = np.bincount(cells, weight, minlength=len(cell_weight))
@@ -300,7 +319,7 @@ class RemoteTask(Task):
     oracle: RemoteOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        """Solve for the sample first. Where it is all rows its prices are the answer, and one pass over the blocks confirms it."""
+        """Solve for the sample first. Where it is all rows its prices are the answer, and what proves it is computed from it too."""
         near, settings = self.oracle.near, self.settings
         few = Limits(settings.max_iter, settings.time_limit if self.oracle.whole else _PATIENCE)
         tol = settings.tol if self.oracle.whole else _NEAR

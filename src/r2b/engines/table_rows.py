@@ -18,7 +18,7 @@ from r2b._data.dataset import Labels, read
 from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
-from r2b._labels.forms.rounding import Found, Search, whole_counts
+from r2b._labels.forms.rounding import Found, Look, Search, whole_counts
 from r2b._labels.forms.turns import Turns
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
@@ -51,16 +51,16 @@ class BorderDraws:
     """Counts draws: one pass of the search for the borders of whole counts."""
 
     decode: Decode
-    search: Search
+    look: Look
     random_state: int
 
     def make(self, batch: Batch) -> Found:
         """Count the draws of a batch."""
-        return self.search.look(joint_codes(self.decode.read(batch)), self.decode.draws(batch, self.random_state))
+        return self.look(joint_codes(self.decode.read(batch)), self.decode.draws(batch, self.random_state))
 
     def merge(self, one: Found, other: Found) -> Found:
         """Add the counts, and keep the draws of both."""
-        return Search.merge(one, other)
+        return Look.merge(one, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,7 @@ class TableRows(LabelRows):
         whole = whole_counts(counts, relabel.response.channel(), relabel.random_state)
         found: Whole | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
         while isinstance(found, Search):
-            found = found.borders(self.source.reduce(relabel.needed, BorderDraws(relabel.decode, found, relabel.random_state)))
+            found = found.borders(self.source.reduce(relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)))
         return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -164,16 +165,17 @@ class RowRounder:
         return last, chosen @ np.arange(self.n_classes)
 
 
-Found = tuple[Whole, Whole, Whole]
-"""Rows of each (pair, bin), and pair and draw of the rows in the windows."""
+Found = tuple[Whole, Array, Whole]
+"""Rows of each bin, and slot and draw of the rows that are brought home."""
 
 _MOST_BINS = 12  # bits of a draw that its bin is told by, where pairs are few
 _BIN_ENTRIES = 1 << 20
 _FINEST_BINS = 16  # the same where draws are too many to be brought home at once
 _FINE_ENTRIES = 1 << 22
-_MOST_DRAWS = 1 << 23  # that are brought home in a pass: 128 MB
+_MOST_DRAWS = 1 << 21  # that are brought home in a pass: 25 MB, and several times that while they are sorted
+_FEW_EACH = 4  # rows of a bin on average below which it is not divided again, however many bins there are
 _SHARED = 0.01  # draws that coincide: far more than chance makes of different keys, even of billions
-_DEVIATIONS = 8.0  # half the width of a window, in standard deviations of the border
+_DEVIATIONS = 5.0  # half the width of a window, in standard deviations of the border
 
 
 def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
@@ -201,96 +203,139 @@ def whole_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class Look:
     """What a pass over the rows is asked for.
 
     Attributes
     ----------
-    ends : ndarray of shape (n_pairs, n_classes - 1)
-        Rows of a pair that come before each border.
-    rows : ndarray of shape (n_pairs,)
+    n_slots : int
+        Sets of rows in which borders are looked for: at first the pairs, then the bins of a slot in which a border lies.
     bits : int
-        Bits of a draw that tell its bin.
-    wanted : ndarray of shape (n_pairs, n_bins), bool
-        Bins whose draws are brought home.
-    below : ndarray of shape (n_pairs * n_bins,), optional
-        Rows in each bin and those before it, once they are counted.
-    known : ndarray of shape (n_pairs, n_classes - 1), optional
-        Borders, as far as they were found in earlier passes.
-    asked : ndarray of shape (n_pairs * n_bins,), bool, optional
-        Bins whose draws were brought home in earlier passes.
+        Bits of a draw that tell its bin within a slot; 0 where all draws are brought home instead.
+    wanted : ndarray of shape (n_slots, n_bins), bool, optional
+        Bins whose draws are brought home as well.
+    path : tuple of (ndarray, int, int)
+        How slots were divided before: the bins that are the new slots, the number of old ones, and the bits of a bin.
     """
 
-    ends: Whole
-    rows: Whole
+    n_slots: int
     bits: int
-    wanted: Flags
-    below: Whole | None = None
-    known: Whole | None = None
-    asked: Flags | None = None
+    wanted: Flags | None = None
+    path: tuple[tuple[Array, int, int], ...] = ()
 
-    @classmethod
-    def of(cls, counts: Whole) -> Search:
-        """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
-        ends = np.cumsum(counts, axis=1)[:, :-1]
-        rows = counts.sum(axis=1)
-        bits = _bits(len(counts), _BIN_ENTRIES, _MOST_BINS)
-        wanted = np.zeros((len(counts), 1 << bits), bool)
-        pair, border = np.nonzero((ends > 0) & (ends < rows[:, None]))
-        size = rows[pair].astype(np.float64)
-        middle = ends[pair, border] / size
-        half = _DEVIATIONS * (np.sqrt(middle * (1.0 - middle) / size) + 1.0 / size)
-        first, last = (np.clip(np.floor(each * (1 << bits)), 0, (1 << bits) - 1).astype(int) for each in (middle - half, middle + half))
-        for one, low, high in zip(pair, first, last, strict=True):
-            wanted[one, low : high + 1] = True
-        if (wanted.sum(axis=1) * (rows / (1 << bits))).sum() <= _MOST_DRAWS:
-            return cls(ends, rows, bits, wanted)
-        # Too many draws to bring home at once: count in finer bins first, and bring those of the bins that borders lie in.
-        bits = _bits(len(counts), _FINE_ENTRIES, _FINEST_BINS)
-        return cls(ends, rows, bits, np.zeros((len(counts), 1 << bits), bool))
+    @property
+    def used(self) -> int:
+        """Bits of a draw that tell its slot."""
+        return sum(bits for _, _, bits in self.path)
 
-    def look(self, pairs: Array, draws: Whole) -> Found:
+    @cached_property
+    def _slots(self) -> list[Array]:
+        """The new slot of every bin, or -1: made where rows are, since the bins alone are a fraction of it."""
+        found = [np.full(n_slots << bits, -1, np.int32) for _, n_slots, bits in self.path]
+        for index, (asked, _, _) in zip(found, self.path, strict=True):
+            index[asked] = np.arange(len(asked))
+        return found
+
+    def __call__(self, pairs: Array, draws: Whole) -> Found:
         """Count some rows, and give the draws that are wanted."""
-        place = pairs.astype(np.int64) << self.bits
-        place += draws >> (BITS - self.bits)
-        counted = np.bincount(place, minlength=self.wanted.size) if self.below is None else np.empty(0, np.int64)
-        mine = np.flatnonzero(self.wanted.ravel()[place])
-        return counted, pairs[mine].astype(np.int64), draws[mine]
+        slot, used = pairs.astype(np.int64), 0
+        for index, (_, _, bits) in zip(self._slots, self.path, strict=True):
+            slot, used = index.take(_bins(slot, draws, used, bits)), used + bits
+            kept = np.flatnonzero(slot >= 0)
+            slot, draws = slot[kept].astype(np.int64), draws[kept]
+        if not self.bits:
+            return np.empty(0, np.int64), slot.astype(np.int32), draws
+        place = _bins(slot, draws, used, self.bits)
+        mine = np.flatnonzero(self.wanted.ravel()[place]) if self.wanted is not None else np.empty(0, np.intp)
+        return np.bincount(place, minlength=self.n_slots << self.bits), slot[mine].astype(np.int32), draws[mine]
 
     @staticmethod
     def merge(one: Found, other: Found) -> Found:
         """Put together what was found among rows and among later ones."""
         return one[0] + other[0], np.concatenate([one[1], other[1]]), np.concatenate([one[2], other[2]])
 
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Borders that are being looked for, pass by pass, until the draws near them are few.
+
+    Attributes
+    ----------
+    known : ndarray of shape (n_pairs, n_classes - 1)
+        Borders, as far as they are found.
+    places, slots, ends : ndarray of shape (n_open,)
+        Of the borders that are not: the place in ``known``, the slot, and the rows of the slot that come before.
+    sizes : ndarray of shape (n_slots,)
+        Rows of the slots.
+    look : Look
+        The next pass; it goes to where the rows are, and the rest stays.
+    """
+
+    known: Whole
+    places: Whole
+    slots: Whole
+    ends: Whole
+    sizes: Whole
+    look: Look
+
+    @classmethod
+    def of(cls, counts: Whole) -> Search:
+        """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
+        ends = np.cumsum(counts, axis=1)[:, :-1]
+        rows = counts.sum(axis=1)
+        known = np.where(ends > 0, np.int64(1) << BITS, np.int64(0))
+        pair, border = np.nonzero((ends > 0) & (ends < rows[:, None]))
+        places, ends = (pair * known.shape[1] + border).astype(np.int32), ends[pair, border]
+        del border
+        bits = _bits(len(counts), _BIN_ENTRIES, _MOST_BINS)
+        size = rows[pair].astype(np.float64)
+        middle = ends / size
+        half = _DEVIATIONS * (np.sqrt(middle * (1.0 - middle) / size) + 1.0 / size)
+        near = np.bincount(pair, (2.0 * half + 2.0 / (1 << bits)) * size, minlength=len(counts))  # rows of bins that a window touches
+        if np.minimum(near, rows).sum() <= _MOST_DRAWS:
+            wanted = np.zeros((len(counts), 1 << bits), bool)
+            ranges = (np.clip(np.floor(each * (1 << bits)), 0, (1 << bits) - 1).astype(int) for each in (middle - half, middle + half))
+            for one, low, high in zip(pair, *ranges, strict=True):
+                wanted[one, low : high + 1] = True
+            return cls(known, places, pair, ends, rows, Look(len(rows), bits, wanted))
+        # Too many draws to bring home at once: count in finer bins first.
+        return cls(known, places, pair, ends, rows, Look(len(rows), _bits(len(counts), _FINE_ENTRIES, _FINEST_BINS)))
+
     def borders(self, found: Found) -> Whole | Search:
         """Find the borders, of shape (n_pairs, n_classes - 1); or plan another pass where draws of some were not wanted yet."""
-        counted, pair, draw = found
-        below = np.cumsum(counted) if self.below is None else self.below
-        order = np.lexsort((draw, pair))
-        pair, draw = pair[order], draw[order]
-        _refuse_shared(int(((np.diff(pair) == 0) & (np.diff(draw) == 0)).sum()), len(draw))
-        borders = np.where(self.ends > 0, np.int64(1) << BITS, np.int64(0)) if self.known is None else self.known.copy()
-        n_bins = 1 << self.bits
-        one, border = np.nonzero((self.ends > 0) & (self.ends < self.rows[:, None]))
-        starts = np.concatenate([[0], below[n_bins - 1 :: n_bins]])
-        ends = starts[one] + self.ends[one, border]
-        if (ends >= starts[one + 1]).any():
-            problem = "There are fewer rows of a group and class than were counted."
+        (counted, slot, draw), look = found, self.look
+        order = np.lexsort((draw, slot))
+        slot, draw = slot[order].astype(np.int64), draw[order]
+        _refuse_shared(int(((np.diff(slot) == 0) & (np.diff(draw) == 0)).sum()), len(draw))
+        counted = counted if look.bits else np.bincount(slot, minlength=look.n_slots)
+        if not np.array_equal(counted.reshape(look.n_slots, -1).sum(axis=1), self.sizes):
+            problem = "The rows of a group and class are not those that were counted before."
             raise InputError(problem, remedy="Leave the table alone until its labels are written: write it to files, or persist it.")
+        below = np.cumsum(counted)
+        ends = (np.cumsum(self.sizes) - self.sizes)[self.slots] + self.ends
         here = np.searchsorted(below, ends, side="right")  # the bin of the first row that comes after the border
-        ready = self.wanted.ravel()[here]
-        before = np.where(here > 0, below[here - 1], 0)
-        inside = np.searchsorted((pair << self.bits) + (draw >> (BITS - self.bits)), here[ready])
-        borders[one[ready], border[ready]] = draw[inside + (ends - before)[ready]]
-        asked = np.zeros(self.wanted.size, bool) if self.asked is None else self.asked
-        open_ = np.unique(here[~(ready | asked[here])])
-        if not len(open_):
+        rank = ends - (below[here] - counted[here])
+        ready = np.full(len(here), not look.bits) if look.wanted is None else look.wanted.ravel()[here]
+        inside = np.searchsorted(_bins(slot, draw, look.used, look.bits), here[ready])
+        borders = self.known.copy()
+        borders.ravel()[self.places[ready]] = draw[inside + rank[ready]]
+        if ready.all():
             return borders
-        # As many of the bins that are left as fit.
-        n_rows = np.diff(below, prepend=0)[open_]
-        wanted = np.zeros(self.wanted.size, bool)
-        wanted[open_[: max(1, int(np.searchsorted(np.cumsum(n_rows), _MOST_DRAWS, side="right")))]] = True
-        return Search(self.ends, self.rows, self.bits, wanted.reshape(self.wanted.shape), below, borders, asked | self.wanted.ravel())
+        asked, slots = np.unique(here[~ready], return_inverse=True)
+        sizes, used = counted[asked], look.used + look.bits
+        few = sizes.sum() <= max(_MOST_DRAWS, _FEW_EACH * len(asked))
+        if not few and used == BITS:
+            _refuse_shared(int(sizes.sum()), int(sizes.sum()))
+        bits = 0 if few else _bits(len(asked), _FINE_ENTRIES, min(_FINEST_BINS, BITS - used))
+        following = Look(len(asked), bits, None, (*look.path, (asked.astype(np.uint32), look.n_slots, look.bits)))
+        return Search(borders, self.places[~ready], slots.astype(np.int32), rank[~ready], sizes, following)
+
+
+def _bins(slots: Whole, draws: Whole, used: int, bits: int) -> Whole:
+    """Give the bins of draws within their slots, told by so many bits after those that are used."""
+    place = slots << bits
+    place += (draws >> (BITS - used - bits)) & ((1 << bits) - 1)
+    return place
 
 
 def _bits(n_pairs: int, entries: int, most: int) -> int:
