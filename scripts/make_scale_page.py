@@ -96,13 +96,13 @@ def sizes(found: dict[str, Any]) -> list[str]:
         lines.append(f"| {what} | " + " | ".join(f"{sent[each][name]:,}" for each in groups) + " |")
     lines.append("| the sample, once, in all | " + " | ".join(f"{found['sample'][each] / 1e6:,.0f} MB" for each in groups) + " |")
     small, large = (PARTITIONS * sent[each]["means"] for each in (groups[0], groups[-1]))
-    together = "from 64 MB on they are put together on the executors, 128 at a time, and one or two come home."
+    together = "from 16 MB on they are put together on the executors, 128 at a time, and one or two come home."
     node = f"{found['kept']:.0f} bytes a row of {found['classes']} float32, {NODE_ROWS * found['kept'] / 1e9:,.0f} GB a node"
     return [
         *lines,
         "",
-        f"{PARTITIONS:,} partitions of 5 groups send {small / 1e6:,.0f} MB of group means, which come home as they are. Those of 5,000 "
-        f"groups send {large / 1e9:,.0f} GB: {together} Decoded probabilities take {node}.",
+        f"{PARTITIONS:,} partitions of 5 groups send {small / 1e6:,.0f} MB of group means, those of 5,000 groups "
+        f"{large / 1e9:,.0f} GB: {together} Decoded probabilities take {node}.",
     ]
 
 

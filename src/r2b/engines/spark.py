@@ -28,7 +28,7 @@ from r2b.engines.tally import MOST_COMBINATIONS, Count, Tally
 from r2b.errors import InputError, MissingExtraError, ParameterError
 
 _REDUCERS = 16  # tasks that put results together
-_AT_HOME = 1 << 26  # bytes of results that come home as they are
+_AT_HOME = 1 << 24  # bytes of results that come home as they are: the driver holds several copies of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +273,9 @@ def merged_here(results: Any, partial: Partial | BlockTask) -> Any:
     """Bring results home, and put them together in the order of partitions; the first error among them is raised."""
     with set_up_errors():
         table = results.toArrow()  # rows of Python would take several times as long
-    table = table.sort_by([("part", "ascending"), ("number", "ascending")])
-    return folded(partial, (unpacked(content.as_buffer()) for content in table.column("result")))
+    order = np.lexsort((table.column("number").to_numpy(), table.column("part").to_numpy()))
+    results = table.column("result")  # not sorted: that would be a copy
+    return folded(partial, (unpacked(results[place].as_buffer()) for place in order.tolist()))
 
 
 @contextmanager
