@@ -296,8 +296,9 @@ def refuse_changed(mass: Floats, counted: Floats) -> None:
     ------
     InputError
     """
-    cell = int(np.argmax(np.abs(mass - counted) / np.where(counted > 0, counted, 1.0)))
-    if abs(mass[cell] - counted[cell]) > _ROUNDING * counted[cell]:
+    off = np.flatnonzero(np.abs(mass - counted) > _ROUNDING * counted)
+    if len(off):
+        cell = int(off[0])
         then, now = (f"{each[cell]:,.9g}" for each in (counted, mass))
         problem = f"A group had {then} rows, or so much weight, when the table was counted, and {now} when it was read again."
         remedy = "The table must give the same rows each time: write it to files, or persist it, and debias that."
