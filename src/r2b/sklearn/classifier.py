@@ -356,7 +356,7 @@ class ParityClassifier(BatchTraining):
 
     @available_if(_gives_scores)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
-        """Give the own scores of the learner that was trained on fair labels, for ranking; no parity is promised for them.
+        """Give the own scores of the learner that was trained on fair labels, on all rows, for ranking; no parity is promised for them.
 
         Parameters
         ----------
