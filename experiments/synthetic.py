@@ -120,7 +120,10 @@ def _visible(*shape: int) -> Floats:
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
     sample = sample_of(*shape)
-    return visible_labels(sample.X, sample.y, sample.groups, QuadraticDiscriminantAnalysis(), shape[-1])
+    # Groups of fewer rows than features, as in the small setting, have no covariance of their own to speak of.
+    few = np.bincount(sample.groups).min() <= 2 * sample.X.shape[1]
+    learner = QuadraticDiscriminantAnalysis(**({"solver": "eigen", "shrinkage": "auto"} if few else {}))
+    return visible_labels(sample.X, sample.y, sample.groups, learner, shape[-1])
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:

@@ -174,6 +174,14 @@ def test_adult_is_split_alike_with_and_without_bias() -> None:
     assert (biased.y[moved] == biased.sex[moved]).all()
 
 
+def test_groups_of_fewer_rows_than_features_are_seen_all_the_same() -> None:
+    # The small setting has such groups, which a quadratic discriminant analysis refuses as it comes.
+    setting = {**TINY_SYNTHETIC, "classes": 4, "features": 100, "per_class": 60}
+    row = synthetic_run({**setting, "learner": "knn", "method": "Visible", "attribute": "hidden"}, 0, None)
+    groups = sample_of(4, 100, 60, 400, 0).groups.tolist()
+    assert min(map(groups.count, set(groups))) < 100 and 0 <= row["parity"] <= 1
+
+
 def test_synthetic_groups_are_biased_as_described() -> None:
     import numpy as np
 
