@@ -1,4 +1,4 @@
-"""Measure the driver of a Spark cluster: ``python benchmarks/driver.py [--rows N ...] [--groups G ...] [--soft N ...]``.
+"""Measure the driver of a Spark cluster: ``python benchmarks/driver.py [--rows N ...] [--groups G ...] [--soft N ...] [--heap 512m]``.
 
 Two executors in processes of their own (``local-cluster[2,1,1024]``), rows that Spark makes as it goes. For each table, in a process of its
 own: the seconds of solve, borders of whole labels and write, and the peak of resident memory of the driver's Python and of its Java in each
@@ -36,7 +36,7 @@ SETTINGS = {
 }
 
 
-def session() -> Any:
+def session(heap: str) -> Any:
     """Start a master, two workers and two executors here."""
     import pyspark
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def session() -> Any:
             (home / part.name).symlink_to(part)
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("driver")
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("driver").config("spark.driver.memory", heap)
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
     return builder.getOrCreate()
@@ -96,11 +96,11 @@ def high_water(place: Path) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def measured(rows: int, groups: int, soft: bool) -> dict[str, Any]:
+def measured(rows: int, groups: int, soft: bool, heap: str) -> dict[str, Any]:
     """Solve, find the borders, write."""
     import r2b
 
-    spark = session()
+    spark = session(heap)
     peaks, folder = Peaks(), Path(tempfile.mkdtemp(prefix="r2b-driver-"))
     frame = people(spark, rows, groups, soft)
     try:
@@ -115,7 +115,7 @@ def measured(rows: int, groups: int, soft: bool) -> dict[str, Any]:
     assert written == rows, (written, rows)
     proof = fair.certificate
     facts = {"status": fair.status.value, "parity_before": proof.parity_before, "parity": proof.parity, "gap": proof.relative_gap}
-    return {"rows": rows, "groups": groups, "classes": CLASSES, "soft": soft, "phases": peaks.phases, **facts}
+    return {"rows": rows, "groups": groups, "classes": CLASSES, "soft": soft, "heap": heap, "phases": peaks.phases, **facts}
 
 
 def main() -> int:
@@ -124,24 +124,29 @@ def main() -> int:
     parser.add_argument("--rows", type=int, nargs="*", default=[10_000_000, 100_000_000], help="rows of class labels")
     parser.add_argument("--soft", type=int, nargs="*", default=[1_000_000, 10_000_000], help="rows of probabilities")
     parser.add_argument("--groups", type=int, nargs="*", default=[200, 5_000])
+    parser.add_argument("--heap", nargs="*", default=["1g", "512m"], help="spark.driver.memory, which is 1g unless it is set")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measured(**json.loads(options.one))))
         return 0
+    asked = [
+        {"rows": rows, "groups": groups, "soft": soft, "heap": heap}
+        for heap in options.heap
+        for soft, sizes in ((False, options.rows), (True, options.soft))
+        for groups in options.groups
+        for rows in sizes
+    ]
     tables: list[dict[str, Any]] = []
-    for soft, sizes in ((False, options.rows), (True, options.soft)):
-        for groups in options.groups:
-            for rows in sizes:
-                words = [sys.executable, __file__, "--one", json.dumps({"rows": rows, "groups": groups, "soft": soft})]
-                done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-                tables.append(json.loads(done.stdout.strip().splitlines()[-1]))
-                shown = {
-                    phase: f"{one['seconds']:.0f} s, {one['python'] / MB:.0f} + {one['java'] / MB:.0f} MB"
-                    for phase, one in tables[-1]["phases"].items()
-                }
-                print(f"{rows:,} rows, {groups:,} groups{', probabilities' if soft else ''}: {shown}", flush=True)
+    for one in asked:
+        done = subprocess.run([sys.executable, __file__, "--one", json.dumps(one)], stdout=subprocess.PIPE, text=True, check=True)
+        tables.append(json.loads(done.stdout.strip().splitlines()[-1]))
+        shown = {
+            phase: f"{each['seconds']:.0f} s, {each['python'] / MB:.0f} + {each['java'] / MB:.0f} MB"
+            for phase, each in tables[-1]["phases"].items()
+        }
+        print(f"{one['rows']:,} rows, {one['groups']:,} groups, {one['heap']}{', probabilities' * one['soft']}: {shown}", flush=True)
     options.output.write_text(json.dumps({"format": 1, "environment": environment(), "tables": tables}, indent=1) + "\n")
     return 0
 

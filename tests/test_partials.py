@@ -81,8 +81,9 @@ def test_borders_are_the_same_however_few_draws_may_come_home(seed: int, n_pairs
     counts = np.array([rng.multinomial(rows, rng.dirichlet(np.ones(n_classes))) for rows in np.bincount(pairs, minlength=n_pairs)])
     known, passes = None, 0
     with pytest.MonkeyPatch.context() as patched:
-        for most in (1 << 24, 60, 1):
+        for most, at_once in ((1 << 24, 1 << 18), (60, 50), (1, 7)):
             patched.setattr(rounding, "_MOST_DRAWS", most)
+            patched.setattr(rounding, "_AT_ONCE", at_once)  # borders are found a few slots at a time
             patched.setattr(rounding, "_FINE_ENTRIES", 16 * n_pairs)
             found: Any = Search.of(counts)
             passes = 0

@@ -16,7 +16,7 @@ from r2b.engines.batch import Batch
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.sample import ALL, Draw
 from r2b.engines.source import folded
-from r2b.engines.spark_worker import Keep, Pass, Reduce, Run, Together, in_place, unpacked
+from r2b.engines.spark_worker import Keep, Pass, Reduce, Run, Together, in_place, packed, unpacked
 from r2b.engines.tally import Count
 from r2b.errors import ProbabilityError, WeightError
 
@@ -150,3 +150,13 @@ def test_adding_in_a_partition_changes_nothing_but_rounding() -> None:
     sums = added(unpacked(row["result"][0].as_py()) for part in parts for row in Pass(task)(part))
     for found, known in zip(sums, task(reading(Batch(record))), strict=True):
         np.testing.assert_allclose(found, known, atol=1e-12)
+
+
+def test_results_are_unpacked_a_little_at_a_time_and_a_short_one_is_an_error() -> None:
+    rng = np.random.default_rng(0)
+    made = (rng.poisson(0.3, 200_000).astype(np.uint32), rng.integers(0, 1 << 53, 50_000))
+    for counts in (False, True):
+        sent = packed(made, counts=counts)
+        assert all(np.array_equal(one, other) for one, other in zip(made, unpacked(memoryview(sent)), strict=True))
+        with pytest.raises(EOFError, match="too early"):
+            unpacked(sent[:-100])

@@ -90,7 +90,10 @@ class Response:
         one_hot = np.eye(n_classes)
         if self.unchanged:
             return np.broadcast_to(one_hot, (n_cells, n_classes, n_classes)).copy()
-        return np.stack([self.of_rows(one_hot, np.full(n_classes, cell)) for cell in range(n_cells)])
+        channel = np.empty((n_cells, n_classes, n_classes))
+        for cell in range(n_cells):
+            channel[cell] = self.of_rows(one_hot, np.full(n_classes, cell))
+        return channel
 
 
 @dataclass(frozen=True, eq=False)

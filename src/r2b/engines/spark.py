@@ -17,18 +17,19 @@ from typing import Any
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import joins, lookup
-from r2b.engines.roles import Decode, free_name, refuse_alike
+from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Partial, Relabel, Source, folded
 from r2b.engines.spark_worker import BLOCKS, MERGED_AT_ONCE, RESULTS, Beside, Keep, Pass, Reduce, Run, Together, stream_of, unpacked
-from r2b.engines.tally import MOST_COMBINATIONS, Count, Tally
+from r2b.engines.tally import MOST_COMBINATIONS, Tally, encoded_column, refuse_combinations
 from r2b.errors import InputError, MissingExtraError, ParameterError
 
 _REDUCERS = 16  # tasks that put results together
-_AT_HOME = 1 << 24  # bytes of results that come home as they are: the driver holds several copies of them
+_AT_HOME = 1 << 22  # bytes of results that come home as they are: the driver holds several copies of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,16 +154,14 @@ class SparkSource(Source):
 
     def _grouped(self, keys: tuple[str, ...]) -> Tally:
         frame, names = self.select(keys)
-        grouped = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
-        rows_of_each = free_name("rows", names)  # a column of the table may well be called count
-        count = Count(names, rows_of_each)
-        found = count.tally(count.make(Batch(one_record(grouped.rename_columns([*names, rows_of_each])))))
-        assert found.weight is not None
+        *columns, count = one_record(frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()).columns
+        coded = [encoded_column(column, name) for column, name in zip(columns, names, strict=True)]
+        if len(count) > MOST_COMBINATIONS:
+            refuse_combinations({name: len(values) for name, (_, values) in zip(names, coded, strict=True)})
         # Groups arrive in any order, and sums that follow must not depend on it.
-        shown = [[str(value) for value in found.columns[name].to_pylist()] for name in names]
-        rows = sorted(range(len(found.count)), key=list(zip(*shown, strict=True)).__getitem__)
-        columns = {name: column.take(pyarrow().array(rows, pyarrow().int64())) for name, column in found.columns.items()}
-        return Tally(columns, found.weight[rows].astype(np.int64))
+        rows = np.lexsort([_by_text(*each) for each in reversed(coded)])
+        places = pyarrow().array(rows, pyarrow().int64())
+        return Tally({name: column.take(places) for name, column in zip(names, columns, strict=True)}, count.to_numpy()[rows])
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[SparkBlocks]:
@@ -227,6 +226,14 @@ class SparkSource(Source):
             kinds[0] = classes if roles.soft else old[self.names.index(roles.label[0])].dataType
         new = [types.StructField(f"c{len(old) + place}", kind, False) for place, kind in enumerate(kinds)]
         return mapped(self.plain, Beside(self.names, relabel), types.StructType([*old, *new]))
+
+
+def _by_text(codes: Array, values: Any) -> Array:
+    """Rank rows by what their values look like as text; few are written out, however many rows there are."""
+    shown = [*map(str, values.to_pylist()), "None"]  # a null has the code after the last
+    rank = np.empty(len(shown), np.int64)
+    rank[sorted(range(len(shown)), key=shown.__getitem__)] = np.arange(len(shown))
+    return rank[codes]
 
 
 def _refuse_other_frames(frame: Any) -> None:

@@ -5,6 +5,7 @@ Nothing here may touch the driver's session. An error about the data is a result
 
 from __future__ import annotations
 
+import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ RESULTS = "part bigint, number bigint, result binary"
 BLOCKS = "labels binary, cells binary, weight binary, kinds string, failure binary"
 
 MERGED_AT_ONCE = 128  # partitions whose results are put together
+_INFLATED_AT_ONCE = 1 << 16  # bytes
 BATCH_ROWS = 1 << 18  # Spark hands over 10,000 rows at a time; what comes back from a batch may be as long as the prices
 BLOCK_ENTRIES = 1 << 21  # 16 MB: enough for the compiled kernel to pay, and several fit in a worker
 ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together where they are too many to be decided at once
@@ -65,10 +67,33 @@ def unpacked(content: bytes) -> Any:
     >>> unpacked(packed([1, 2]))
     [1, 2]
     """
-    result = pickle.loads(zlib.decompress(content))
+    result = pickle.load(io.BufferedReader(_Inflated(content)))
     if isinstance(result, R2BError):
         raise result
     return result
+
+
+class _Inflated(io.RawIOBase):
+    """Bytes that were compressed, a little at a time: arrays are read to where they stay, and never held twice."""
+
+    def __init__(self, content: Any) -> None:
+        self._content, self._given, self._inflate = memoryview(content), 0, zlib.decompressobj()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        found = b""
+        while not found and not self._inflate.eof:
+            held: Any = self._inflate.unconsumed_tail
+            if not held:
+                held = self._content[self._given : self._given + _INFLATED_AT_ONCE]
+                self._given += len(held)
+            if not held:
+                raise EOFError("The result of a partition ends too early.")
+            found = self._inflate.decompress(held, min(len(room), _INFLATED_AT_ONCE))
+        room[: len(found)] = found
+        return len(found)
 
 
 def sent(results: Iterator[Any], *, counts: bool = False) -> Iterator[Any]:

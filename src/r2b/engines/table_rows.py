@@ -263,8 +263,7 @@ class TableRows(LabelRows):
                 n_cells=n_cells,
             )
         counts = class_weights(self.counts, ignore_weight=True)
-        whole = whole_counts(counts, relabel.response.channel(), relabel.random_state)
-        found: Whole | Search = Search.of(whole.reshape(-1, whole.shape[-1]))
+        found: Whole | Search = Search.of(whole_counts(counts, relabel.response.channel(), relabel.random_state).reshape(-1, n_classes))
         while isinstance(found, Search):
             found = found.borders(self.source.reduce(relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)))
         return found

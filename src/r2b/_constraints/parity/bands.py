@@ -15,6 +15,7 @@ from r2b._data.arrays import Flags, Floats, Places
 _ZERO = 1e-11  # prices below this, which are units of labels, are none
 _SAME = 1e-12  # slopes are sums of eps / 2
 _FEW_GROUPS = 16  # up to which the balance is looked at from every kink to every group
+_SORTED = 1 << 14  # means that are sorted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,10 @@ class RangeBound(Bound):
         if len(means) == 2:
             middle = 0.5 * (means[0] + means[1] - eps)  # between the lower mean and the higher less epsilon, in whichever order
         else:
-            middle = _middle_of_few(means, weight, eps) if len(means) <= _FEW_GROUPS else _middle_of_many(means, weight, eps)
+            find, step = (_middle_of_few, len(eps)) if len(means) <= _FEW_GROUPS else (_middle_of_many, max(1, _SORTED // len(means)))
+            # Of many groups a few classes at a time, which stay in cache.
+            parts = [slice(first, first + step) for first in range(0, len(eps), step)]
+            middle = np.concatenate([find(means[:, part], weight, eps[part]) for part in parts])
         # Which values are cut is now known; the level that balances them is computed afresh, free of the sums' rounding.
         above, below = means > middle + eps, means < middle
         cut = weight @ (above | below)

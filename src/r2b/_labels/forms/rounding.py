@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Flags, Floats, Whole, ends_passed, smallest_unsigned
+from r2b._data.compute import parts_of
 from r2b._labels.forms.forest import COMPILE_FROM, Forest
-from r2b._labels.forms.keyed import BITS, SeededStream, entry_uniforms, uniforms_of
-from r2b._labels.forms.sampling import check_matrix, entries, sample_rows
+from r2b._labels.forms.keyed import BITS, SeededStream
+from r2b._labels.forms.sampling import check_matrix
 from r2b.errors import InputError, ParameterError
 
 #: Targets this close to an integer are that integer.
 SNAP = 1e-9
 #: How far the sum of a row of targets may be from an integer.
 ROW_SUM_TOLERANCE = 1e-6
-#: A row with an entry this close to 1 is decided.
-SURE = 1e-12
-#: Shares of a row, and weights relative to the largest, below this are zero: their product would leave the range of float64.
-NEGLIGIBLE = 1e-150
 
 
 class Uniforms(Protocol):
@@ -114,57 +111,6 @@ def _slack(sums: Floats, tolerance: Floats) -> Floats:
     return np.where(np.abs(sums - np.rint(sums)) <= tolerance, 0.0, np.ceil(sums) - sums)
 
 
-class RowRounder:
-    """Decides the classes of the rows of one group as they come, in order: what is decided does not depend on the blocks they come in.
-
-    Parameters
-    ----------
-    n_classes : int
-    stream : Uniforms
-        Decides the few rows that are undecided at the end.
-    heaviest : float
-        Weight of the heaviest row of the group; 1 without weights.
-    compiled : bool
-        Whether to use the compiled kernel, where there is one. The results are the same.
-    """
-
-    def __init__(self, n_classes: int, stream: Uniforms, heaviest: float = 1.0, *, compiled: bool = False) -> None:
-        self.n_classes, self.stream = n_classes, stream
-        self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
-        self._forest = Forest(n_classes, n_classes, capped=False, compiled=compiled)
-
-    def add(self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None = None) -> tuple[Whole, Whole]:
-        """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
-        values = np.ones(len(block)) if weight is None else weight / self.heaviest
-        row, column, chance = entries(block, int(numbers[0]) if len(numbers) else 0, above=NEGLIGIBLE)
-        weighty = values >= NEGLIGIBLE
-        weightless = np.flatnonzero(~weighty)
-        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
-        sure = (chance >= 1 - SURE) & weighty[row]
-        weighty[row[sure]] = False
-        open_ = weighty[row]
-        decided, classes = [weightless, row[sure]], [drawn, column[sure]]
-        row, column, chance = row[open_], column[open_], chance[open_]
-        counts = np.bincount(row, minlength=len(block))
-        owners = np.flatnonzero(counts)
-        start = np.concatenate([[0], np.cumsum(counts[owners])])
-        # One uniform per entry, needed or not, that follows from the row's draw and the class alone.
-        uniforms = entry_uniforms(draws[row], column)
-        full = self._forest.add(start, column, chance * values[row], numbers[owners], values[owners], uniforms)
-        return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate([*classes, full[1]])
-
-    def finish(self) -> tuple[Whole, Whole]:
-        """Decide the rows that are left, fewer than there are classes; give their numbers and classes."""
-        owner, column, mass = self._forest.undecided()
-        last, place = np.unique(owner, return_inverse=True)
-        table = np.zeros((last.size, self.n_classes))
-        table[place, column] = mass
-        if not last.size:
-            return last, last
-        chosen = round_table(table / table.sum(axis=1, keepdims=True), self.stream)
-        return last, chosen @ np.arange(self.n_classes)
-
-
 Found = tuple[Whole, Array, Whole]
 """Rows of each bin, and slot and draw of the rows that are brought home."""
 
@@ -173,6 +119,7 @@ _BIN_ENTRIES = 1 << 20
 _FINEST_BINS = 16  # the same where draws are too many to be brought home at once
 _FINE_ENTRIES = 1 << 22
 _MOST_DRAWS = 1 << 21  # that are brought home in a pass: 25 MB, and several times that while they are sorted
+_AT_ONCE = 1 << 18  # bins, draws and borders that are looked at together on the way home
 _FEW_EACH = 4  # rows of a bin on average below which it is not divided again, however many bins there are
 _SHARED = 0.01  # draws that coincide: far more than chance makes of different keys, even of billions
 _COPIES = 8  # rows with a shared key that are not many, however few were looked at
@@ -195,7 +142,10 @@ def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
     ndarray of shape (n_cells, n_classes, n_classes)
         Whole rows; every count of a cell is its fair value rounded up or down.
     """
-    return np.stack([whole_cell(mine, channel[cell], cell, random_state) for cell, mine in enumerate(counts)])
+    whole = np.empty(channel.shape, np.int64)  # filled cell by cell: a list of tables would be held beside it
+    for cell, mine in enumerate(counts):
+        whole[cell] = whole_cell(mine, channel[cell], cell, random_state)
+    return whole
 
 
 def whole_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Whole:
@@ -217,12 +167,15 @@ class Look:
         Bins whose draws are brought home as well.
     path : tuple of (ndarray, int, int)
         How slots were divided before: the bins that are the new slots, the number of old ones, and the bits of a bin.
+    counter : str
+        The type in which rows are counted.
     """
 
     n_slots: int
     bits: int
     wanted: Flags | None = None
     path: tuple[tuple[Array, int, int], ...] = ()
+    counter: str = "<i8"
 
     @property
     def used(self) -> int:
@@ -248,7 +201,9 @@ class Look:
             return np.empty(0, np.int64), slot.astype(np.int32), draws
         place = _bins(slot, draws, used, self.bits)
         mine = np.flatnonzero(self.wanted.ravel()[place]) if self.wanted is not None else np.empty(0, np.intp)
-        return np.bincount(place, minlength=self.n_slots << self.bits), slot[mine].astype(np.int32), draws[mine]
+        counted = np.zeros(self.n_slots << self.bits, self.counter)
+        np.add.at(counted, place, counted.dtype.type(1))  # bincount would count in numbers twice as long, of which there are millions
+        return counted, slot[mine].astype(np.int32), draws[mine]
 
     @staticmethod
     def merge(one: Found, other: Found) -> Found:
@@ -263,9 +218,9 @@ class Search:
     Attributes
     ----------
     known : ndarray of shape (n_pairs, n_classes - 1)
-        Borders, as far as they are found.
+        Borders, as far as they are found; those that a pass tells are filled in.
     places, slots, ends : ndarray of shape (n_open,)
-        Of the borders that are not: the place in ``known``, the slot, and the rows of the slot that come before.
+        Of the borders that are not: the place in ``known``, the slot, rising, and the rows of the slot that come before.
     sizes : ndarray of shape (n_slots,)
         Rows of the slots.
     look : Look
@@ -273,63 +228,90 @@ class Search:
     """
 
     known: Whole
-    places: Whole
-    slots: Whole
-    ends: Whole
+    places: Array
+    slots: Array
+    ends: Array
     sizes: Whole
     look: Look
 
     @classmethod
     def of(cls, counts: Whole) -> Search:
         """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
+        n_pairs, rows = len(counts), counts.sum(axis=1)
         ends = np.cumsum(counts, axis=1)[:, :-1]
-        rows = counts.sum(axis=1)
         known = np.where(ends > 0, np.int64(1) << BITS, np.int64(0))
-        pair, border = np.nonzero((ends > 0) & (ends < rows[:, None]))
-        places, ends = (pair * known.shape[1] + border).astype(np.int32), ends[pair, border]
-        del border
-        bits = _bits(len(counts), _BIN_ENTRIES, _MOST_BINS)
-        size = rows[pair].astype(np.float64)
-        middle = ends / size
-        half = _DEVIATIONS * (np.sqrt(middle * (1.0 - middle) / size) + 1.0 / size)
-        near = np.bincount(pair, (2.0 * half + 2.0 / (1 << bits)) * size, minlength=len(counts))  # rows of bins that a window touches
-        if np.minimum(near, rows).sum() <= _MOST_DRAWS:
-            wanted = np.zeros((len(counts), 1 << bits), bool)
-            ranges = (np.clip(np.floor(each * (1 << bits)), 0, (1 << bits) - 1).astype(int) for each in (middle - half, middle + half))
-            for one, low, high in zip(pair, *ranges, strict=True):
-                wanted[one, low : high + 1] = True
-            return cls(known, places, pair, ends, rows, Look(len(rows), bits, wanted))
-        # Too many draws to bring home at once: count in finer bins first.
-        return cls(known, places, pair, ends, rows, Look(len(rows), _bits(len(counts), _FINE_ENTRIES, _FINEST_BINS)))
+        open_ = (ends > 0) & (ends < rows[:, None])
+        counter = "<u4" if rows.max(initial=0) < 1 << 32 else "<i8"
+        places, ends = np.flatnonzero(open_).astype(np.int32), ends[open_].astype(counter)
+        pair = (places // max(known.shape[1], 1)).astype(np.int32)
+        bits, near = _bits(n_pairs, _BIN_ENTRIES, _MOST_BINS), np.zeros(n_pairs)
+        for part in parts_of(len(pair), _AT_ONCE):
+            size, _, half = _windows(ends[part], rows[pair[part]])
+            np.add.at(near, pair[part], (2.0 * half + 2.0 / (1 << bits)) * size)  # rows of bins that a window touches
+        if np.minimum(near, rows).sum() > _MOST_DRAWS:  # too many draws to bring home at once: count in finer bins first
+            fine = Look(n_pairs, _bits(n_pairs, _FINE_ENTRIES, _FINEST_BINS), counter=counter)
+            return cls(known, places, pair, ends, rows, fine)
+        # Windows begin and end at bins: a bin is wanted where more have begun than ended.
+        begun = np.zeros((n_pairs, (1 << bits) + 1), np.int32)
+        for part in parts_of(len(pair), _AT_ONCE):
+            _, middle, half = _windows(ends[part], rows[pair[part]])
+            low, high = (np.clip(each * (1 << bits), 0, (1 << bits) - 1).astype(np.intp) for each in (middle - half, middle + half))
+            np.add.at(begun, (pair[part], low), 1)
+            np.add.at(begun, (pair[part], high + 1), -1)
+        wanted = np.cumsum(begun, axis=1, out=begun)[:, :-1] > 0
+        return cls(known, places, pair, ends, rows, Look(n_pairs, bits, wanted, counter=counter))
 
     def borders(self, found: Found) -> Whole | Search:
         """Find the borders, of shape (n_pairs, n_classes - 1); or plan another pass where draws of some were not wanted yet."""
         (counted, slot, draw), look = found, self.look
-        order = np.lexsort((draw, slot))
-        slot, draw = slot[order].astype(np.int64), draw[order]
-        _refuse_shared(int(((np.diff(slot) == 0) & (np.diff(draw) == 0)).sum()), len(draw))
-        counted = counted if look.bits else np.bincount(slot, minlength=look.n_slots)
-        if not np.array_equal(counted.reshape(look.n_slots, -1).sum(axis=1), self.sizes):
-            problem = "The rows of a group and class are not those that were counted before."
-            raise InputError(problem, remedy="Leave the table alone until its labels are written: write it to files, or persist it.")
-        below = np.cumsum(counted)
-        ends = (np.cumsum(self.sizes) - self.sizes)[self.slots] + self.ends
-        here = np.searchsorted(below, ends, side="right")  # the bin of the first row that comes after the border
-        rank = ends - (below[here] - counted[here])
-        ready = np.full(len(here), not look.bits) if look.wanted is None else look.wanted.ravel()[here]
-        inside = np.searchsorted(_bins(slot, draw, look.used, look.bits), here[ready])
-        borders = self.known.copy()
-        borders.ravel()[self.places[ready]] = draw[inside + rank[ready]]
-        if ready.all():
-            return borders
-        asked, slots = np.unique(here[~ready], return_inverse=True)
-        sizes, used = counted[asked], look.used + look.bits
+        shared, left = 0, []
+        for part in parts_of(look.n_slots, max(1, _AT_ONCE * look.n_slots // max(len(counted) + len(draw), 1))):
+            mine = np.flatnonzero((slot >= part.start) & (slot < part.stop))
+            mine = mine[np.lexsort((draw[mine], slot[mine]))]
+            here, drawn = slot[mine].astype(np.int64) - part.start, draw[mine]
+            shared += int(((np.diff(here) == 0) & (np.diff(drawn) == 0)).sum())
+            rows = counted[part.start << look.bits : part.stop << look.bits] if look.bits else np.bincount(here, minlength=_length(part))
+            left.append(self._settled(part, rows, here, drawn))
+        _refuse_shared(shared, len(draw))
+        places, asked, ends, sizes = (np.concatenate(each) for each in zip(*left, strict=True))
+        if not len(places):
+            return self.known
+        new = np.diff(asked, prepend=-1) > 0  # borders rise, and so do their bins: those of one bin are next to each other
+        asked, sizes, used = asked[new], sizes[new], look.used + look.bits
         few = sizes.sum() <= max(_MOST_DRAWS, _FEW_EACH * len(asked))
         if not few and used == BITS:
             _refuse_shared(int(sizes.sum()), int(sizes.sum()))
         bits = 0 if few else _bits(len(asked), _FINE_ENTRIES, min(_FINEST_BINS, BITS - used))
-        following = Look(len(asked), bits, None, (*look.path, (asked.astype(np.uint32), look.n_slots, look.bits)))
-        return Search(borders, self.places[~ready], slots.astype(np.int32), rank[~ready], sizes, following)
+        path = (*look.path, (asked.astype(np.uint32), look.n_slots, look.bits))
+        slots = np.cumsum(new, dtype=np.int32) - 1
+        return Search(self.known, places, slots, ends.astype(look.counter), sizes, Look(len(asked), bits, None, path, look.counter))
+
+    def _settled(self, part: slice, counted: Array, slot: Whole, draw: Whole) -> tuple[Array, Whole, Whole, Whole]:
+        """Fill in borders of some slots from the rows of their bins and the draws, in order; give place, bin, rank, rows of the others."""
+        look, sizes = self.look, self.sizes[part]
+        if not np.array_equal(counted.reshape(len(sizes), -1).sum(axis=1), sizes):
+            problem = "The rows of a group and class are not those that were counted before."
+            raise InputError(problem, remedy="Leave the table alone until its labels are written: write it to files, or persist it.")
+        mine = slice(*np.searchsorted(self.slots, [part.start, part.stop]).tolist())
+        below, places = np.cumsum(counted, dtype=np.int64), self.places[mine]
+        ends = (np.cumsum(sizes) - sizes)[self.slots[mine] - part.start] + self.ends[mine]
+        here = np.searchsorted(below, ends, side="right")  # the bin of the first row that comes after the border
+        rank, asked = ends - (below[here] - counted[here]), here + (part.start << look.bits)
+        ready = np.full(len(here), not look.bits) if look.wanted is None else look.wanted.ravel()[asked]
+        inside = np.searchsorted(_bins(slot, draw, look.used, look.bits), here[ready])
+        self.known.ravel()[places[ready]] = draw[inside + rank[ready]]
+        return places[~ready], asked[~ready], rank[~ready], counted[here[~ready]].astype(np.int64)
+
+
+def _length(part: slice) -> int:
+    return int(part.stop - part.start)
+
+
+def _windows(ends: Array, rows: Whole) -> tuple[Floats, Floats, Floats]:
+    """Give the rows of the pairs of borders, and where each border is expected among the draws: the middle and half the width."""
+    size = rows.astype(np.float64)
+    middle = ends / size
+    return size, middle, _DEVIATIONS * (np.sqrt(middle * (1.0 - middle) / size) + 1.0 / size)
 
 
 def _bins(slots: Whole, draws: Whole, used: int, bits: int) -> Whole:

@@ -9,12 +9,16 @@ from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.compute import parts_of
-from r2b._labels.forms.forest import COMPILE_FROM
-from r2b._labels.forms.keyed import SeededStream
-from r2b._labels.forms.rounding import RowRounder
-from r2b._labels.forms.sampling import block_length, check_matrix, check_weight
+from r2b._labels.forms.forest import COMPILE_FROM, Forest
+from r2b._labels.forms.keyed import SeededStream, entry_uniforms, uniforms_of
+from r2b._labels.forms.rounding import Uniforms, round_table
+from r2b._labels.forms.sampling import block_length, check_matrix, check_weight, entries, sample_rows
 
 _FIRST_ROOM = 1 << 16
+#: A row with an entry this close to 1 is decided.
+SURE = 1e-12
+#: Shares of a row, and weights relative to the largest, below this are zero: their product would leave the range of float64.
+NEGLIGIBLE = 1e-150
 
 
 def rows_by_code(codes: Array) -> list[Array]:
@@ -27,6 +31,57 @@ def rows_by_code(codes: Array) -> list[Array]:
     """
     rows = np.argsort(codes, kind="stable")
     return np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1) if len(rows) else []
+
+
+class RowRounder:
+    """Decides the classes of the rows of one group as they come, in order: what is decided does not depend on the blocks they come in.
+
+    Parameters
+    ----------
+    n_classes : int
+    stream : Uniforms
+        Decides the few rows that are undecided at the end.
+    heaviest : float
+        Weight of the heaviest row of the group; 1 without weights.
+    compiled : bool
+        Whether to use the compiled kernel, where there is one. The results are the same.
+    """
+
+    def __init__(self, n_classes: int, stream: Uniforms, heaviest: float = 1.0, *, compiled: bool = False) -> None:
+        self.n_classes, self.stream = n_classes, stream
+        self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
+        self._forest = Forest(n_classes, n_classes, capped=False, compiled=compiled)
+
+    def add(self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None = None) -> tuple[Whole, Whole]:
+        """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
+        values = np.ones(len(block)) if weight is None else weight / self.heaviest
+        row, column, chance = entries(block, int(numbers[0]) if len(numbers) else 0, above=NEGLIGIBLE)
+        weighty = values >= NEGLIGIBLE
+        weightless = np.flatnonzero(~weighty)
+        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
+        sure = (chance >= 1 - SURE) & weighty[row]
+        weighty[row[sure]] = False
+        open_ = weighty[row]
+        decided, classes = [weightless, row[sure]], [drawn, column[sure]]
+        row, column, chance = row[open_], column[open_], chance[open_]
+        counts = np.bincount(row, minlength=len(block))
+        owners = np.flatnonzero(counts)
+        start = np.concatenate([[0], np.cumsum(counts[owners])])
+        # One uniform per entry, needed or not, that follows from the row's draw and the class alone.
+        uniforms = entry_uniforms(draws[row], column)
+        full = self._forest.add(start, column, chance * values[row], numbers[owners], values[owners], uniforms)
+        return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate([*classes, full[1]])
+
+    def finish(self) -> tuple[Whole, Whole]:
+        """Decide the rows that are left, fewer than there are classes; give their numbers and classes."""
+        owner, column, mass = self._forest.undecided()
+        last, place = np.unique(owner, return_inverse=True)
+        table = np.zeros((last.size, self.n_classes))
+        table[place, column] = mass
+        if not last.size:
+            return last, last
+        chosen = round_table(table / table.sum(axis=1, keepdims=True), self.stream)
+        return last, chosen @ np.arange(self.n_classes)
 
 
 class Turns:
