@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-LIMITS = {"debias": 30, "scan": 44, "command line": 49}
+LIMITS = {"debias": 30, "scan": 42, "command line": 47}
 
 
 @dataclass

@@ -159,7 +159,7 @@ def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
 
 
 def little_room(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
-    monkeypatch.setattr("r2b._files.paths.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
+    monkeypatch.setattr("r2b._files.staging.shutil.disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free))
 
 
 def test_a_disk_without_room_is_seen_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

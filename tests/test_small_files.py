@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import r2b
-from r2b.engines.files import bundles
+from r2b.engines.files import outs
 from r2b.errors import InputError, R2BError
 
 
@@ -24,7 +24,7 @@ def test_files_that_are_taken_together_leave_as_they_would_alone(
     killed_writes.make(tmp_path / "people", kind)
     written, read = [], []
     for most in (1 << 14, 0):  # together, and each alone
-        monkeypatch.setattr(bundles, "_ROWS", most)
+        monkeypatch.setattr(outs, "_ROWS", most)
         fair = r2b.scan(tmp_path / "people", threads=2).debias("job", sensitive_features="sex", epsilon=0.01)
         fair.write(tmp_path / f"fair{most}", form, random_state=2)
         written.append(killed_writes.content(tmp_path / f"fair{most}"))
@@ -52,10 +52,10 @@ FINE = [
 @pytest.mark.parametrize("form", ["sample", "expand"])
 def test_text_of_any_layout_stays_as_it_is(form: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     people = folder(tmp_path / "people", FINE * 3)
-    monkeypatch.setattr(bundles, "_ROWS", 1 << 14)
+    monkeypatch.setattr(outs, "_ROWS", 1 << 14)
     fair = r2b.scan(people).debias("job", sensitive_features="sex", epsilon=0.1)
     fair.write(tmp_path / "together", form)
-    monkeypatch.setattr(bundles, "_ROWS", 0)
+    monkeypatch.setattr(outs, "_ROWS", 0)
     fair.write(tmp_path / "alone", form)
     assert killed_writes.content(tmp_path / "together") == killed_writes.content(tmp_path / "alone")
 

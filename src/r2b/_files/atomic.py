@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from r2b._files.paths import is_device, refuse_precious, refuse_within, refused_path, same_file, taken_name, unwritable
-from r2b._files.staging import Staged, stage
+from r2b._files.staging import Staged, is_device, refuse_precious, refuse_within, refused_path, same_file, stage, taken_name, unwritable
 
 
 class AtomicWriter:

@@ -17,7 +17,7 @@ import click
 
 from r2b import FairLabels
 from r2b._files import AtomicWriter
-from r2b._files.paths import is_device
+from r2b._files.staging import is_device
 from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised

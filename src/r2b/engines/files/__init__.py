@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
-from r2b._files.paths import local_path
+from r2b._files.staging import local_path
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ROWS, Batch, evened, numbers_of
-from r2b.engines.files.bundles import bundled, work_on
 from r2b.engines.files.listing import Listing, key_values, list_files, piece_rows, refuse_other_columns, uneven_columns
+from r2b.engines.files.outs import bundled, work_on
 from r2b.engines.files.progress import PassProgress
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import Decode

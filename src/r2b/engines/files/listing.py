@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
-from r2b._files.paths import is_device, local_path, refused_path
+from r2b._files.staging import is_device, local_path, refused_path
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS
 from r2b.engines.spool import copied
 from r2b.engines.tally import plain_type, same_values

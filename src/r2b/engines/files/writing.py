@@ -14,14 +14,12 @@ from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
-from r2b._files.paths import is_device, refuse_little_room, unwritable
-from r2b._files.staging import Finished, Staged
+from r2b._files.staging import Finished, Staged, is_device, refuse_little_room, unwritable
 from r2b._files.text import lines_of
 from r2b.engines.batch import Batch
-from r2b.engines.files.bundles import Bundle, bundled, parted, read_together, worked
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
-from r2b.engines.files.outs import Out, TextOut, fitted, header_of
+from r2b.engines.files.outs import Bundle, Out, TextOut, bundled, fitted, header_of, parted, read_together, worked
 from r2b.engines.files.reading import ReadJob, Stored, TextStored
 from r2b.engines.files.request import request_of
 from r2b.engines.source import NewColumns, Relabel, beside
