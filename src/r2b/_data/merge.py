@@ -45,6 +45,8 @@ class Rows:
         For merged probabilities, which of these rows stands for each row of the table; None where that follows from the codes.
     classes : ndarray of shape (n,) or None
         The class of each row, where labels are classes and each is worth 1 to its own rows and nothing to others.
+    width : int
+        The number of classes, where there is neither a matrix nor a dataset that tells it.
     """
 
     matrix: Array | None
@@ -54,13 +56,13 @@ class Rows:
     dataset: Dataset | None
     row_of: Array | None = None
     classes: Array | None = None
+    width: int = 0
 
     @property
     def n_classes(self) -> int:
         """The number of classes, L."""
         if self.matrix is None:
-            assert self.dataset is not None
-            return self.dataset.n_classes
+            return self.width if self.dataset is None else self.dataset.n_classes
         return int(self.matrix.shape[1])
 
     @property

@@ -42,6 +42,8 @@ class Mixtures:
         The row labels of the pandas frame that was read.
     partial : bool
         Whether sums may be below 1.
+    called : tuple of str
+        Names, where mixtures stand for no row of their own: those of a table that lives elsewhere.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Mixtures:
     rows: Array
     index: Any = None
     partial: bool = False
+    called: tuple[str, ...] = ()
 
     has_missing = False
     missing_code: None = None
@@ -77,7 +80,7 @@ class Mixtures:
     @cached_property
     def values(self) -> Array:
         """How each is written in a name."""
-        return np.array([f"row {row}" for row in self.rows.tolist()], dtype=np.str_)
+        return np.array(self.called or [f"row {row}" for row in self.rows.tolist()], dtype=np.str_)
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
@@ -97,7 +100,7 @@ class Mixtures:
     def to_json(self) -> dict[str, Any]:
         """Give plain values that JSON can hold."""
         stored = {"type": "mixtures", "groups": list(self.groups), "matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
-        return stored | ({"partial": True} if self.partial else {})
+        return stored | ({"partial": True} if self.partial else {}) | ({"called": list(self.called)} if self.called else {})
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Mixtures:
@@ -105,9 +108,10 @@ class Mixtures:
         groups = tuple(str(name) for name in stored["groups"])
         matrix = np.array(stored["matrix"], dtype=np.float64).reshape(-1, len(groups))
         rows = np.array(stored["rows"], dtype=np.int64)
-        if len(rows) != len(matrix) or not np.isfinite(matrix).all():
+        called = tuple(str(name) for name in stored.get("called", ()))
+        if len(rows) != len(matrix) or len(called) not in (0, len(matrix)) or not np.isfinite(matrix).all():
             raise ValueError("mixtures without a row or with numbers that are not finite")
-        return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)))
+        return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)), called=called)
 
 
 def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, Mixtures]:
@@ -127,6 +131,18 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     ShapeError, UnseenError
         Group names are not distinct, not as many as columns, or not those that were fitted.
     """
+    matrix, names, partial = membership_matrix(attribute, fitted)
+    # A sample of a long table tells whether its rows all but never repeat: each is then its own mixture, and nothing is sorted.
+    probe = matrix[:: len(matrix) // _PROBE_ROWS] if len(matrix) >= _LONG else matrix[:0]
+    if len(probe) and len(distinct_rows(probe)[1]) == len(probe):
+        every = np.arange(len(matrix))
+        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index, partial)
+    codes, first = distinct_rows(matrix)
+    return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
+
+
+def membership_matrix(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, tuple[str, ...], bool]:
+    """Check a membership and give its rows as float64, the names of its groups and whether it is partial; as for :func:`read_mixtures`."""
     table = attribute.arrived
     assert isinstance(table, (Frame, Matrix))
     what, given = attribute.place, _given_names(attribute, table)
@@ -138,13 +154,7 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         order = _order(names, given is not None, fitted.groups, what)
         matrix, names = matrix[:, order], fitted.groups
     matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0  # -0.0 becomes 0.0, so that equal rows have equal bytes
-    # A sample of a long table tells whether its rows all but never repeat: each is then its own mixture, and nothing is sorted.
-    probe = matrix[:: len(matrix) // _PROBE_ROWS] if len(matrix) >= _LONG else matrix[:0]
-    if len(probe) and len(distinct_rows(probe)[1]) == len(probe):
-        every = np.arange(len(matrix))
-        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index, partial)
-    codes, first = distinct_rows(matrix)
-    return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
+    return matrix, names, partial
 
 
 def distinct_rows(matrix: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
+from r2b._data.arrays import Array, Flags, Floats, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
 from r2b._data.libraries import is_missing, refuse_missing
 from r2b._data.values import key_of, listed, type_word
@@ -153,6 +153,17 @@ def read_continuous(column: Column, *, what: str, missing: str, known: bool = Fa
     >>> codes, vocabulary.values
     (array([0, 1, 0], dtype=uint8), array([39., 50.]))
     """
+    numbers, gaps = continuous_numbers(column, what=what, missing=missing, known=known)
+    there = numbers[~gaps] if gaps.any() else numbers
+    codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
+    has_missing = bool(gaps.any()) or (known and missing != "error")
+    if has_missing:
+        codes = with_missing(codes, gaps, len(values))
+    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
+
+
+def continuous_numbers(column: Column, *, what: str, missing: str, known: bool = False) -> tuple[Floats, Flags]:
+    """Check a numeric column and give its numbers, and which rows have none; arguments and errors as for :func:`read_continuous`."""
     gaps = column.missing()
     row, count = first_and_count(gaps)
     if missing == "error":
@@ -172,12 +183,7 @@ def read_continuous(column: Column, *, what: str, missing: str, known: bool = Fa
         problem = f"In {what}, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
         remedy = "Correct or drop these rows; a continuous attribute is finite."
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
-    there = numbers[~gaps] if gaps.any() else numbers
-    codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
-    has_missing = bool(gaps.any()) or (known and missing != "error")
-    if has_missing:
-        codes = with_missing(codes, gaps, len(values))
-    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
+    return numbers, gaps
 
 
 def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = None) -> Floats:

@@ -76,7 +76,11 @@ def realised(families: Families, proof: Certificate, cells: Layout, sums: Floats
         Weighted sums of the labels of each cell.
     weight : ndarray of shape (n_cells,)
     """
-    means = families.means(cells, sums, weight)
+    return realised_means(families, proof, families.means(cells, sums, weight), sums)
+
+
+def realised_means(families: Families, proof: Certificate, means: Floats, sums: Floats | None = None) -> Realised:
+    """Measure labels by their means in the groups."""
     by_class = between_groups(families.members, means)
     found = measured(families.members, families.share, means, proof.means_before)
     return Realised(float(by_class.max()), by_class, max(family.excess for family in found), means, found, sums)

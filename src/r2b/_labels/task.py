@@ -24,7 +24,7 @@ from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
 from r2b._solve.oracle.blocks import chosen_kernel
-from r2b._solve.oracle.reference import Answers, Responses
+from r2b._solve.oracle.reference import Answers, GroupOracle, Responses
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.sharpening import sharpen
@@ -60,7 +60,7 @@ class Task:
         The cells; where rows live elsewhere, one entry per cell.
     rows : Rows or Extent
         Merged rows, whose labels are what each class is worth to a row; or what is known of rows that live elsewhere.
-    oracle : RowOracle or DesignOracle
+    oracle : RowOracle or GroupOracle
     before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
         Means of the labels that came in, by cell; by group where the oracle answers for groups.
     families : Families
@@ -72,7 +72,7 @@ class Task:
     schema: Schema
     groups: Groups
     rows: Rows | Extent
-    oracle: RowOracle | DesignOracle
+    oracle: RowOracle | GroupOracle
     before: Floats
     families: Families
     parity: Parity
@@ -116,7 +116,7 @@ class Task:
             outcome, answers, table = self._agree(problem, limits)
         else:
             slim = without_implied(parity)
-            walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, DesignOracle) else self
+            walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, GroupOracle) else self
             outcome = walking._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
             outcome.prices = slim.whole(outcome.prices)
         proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)

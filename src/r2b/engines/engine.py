@@ -354,10 +354,20 @@ def open_remote(
     sample_entries : int
         Entries of the sample that is brought home.
     """
+    refuse_entries(sample_entries)
+    oracle = RemoteOracle(blocks, cell_weight, n_rows, len(schema.classes), sample_entries, settings.kernel, settings.threads)
+    extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
+    return RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)
+
+
+def refuse_entries(sample_entries: int) -> None:
+    """Refuse a size of the sample that is none.
+
+    Raises
+    ------
+    ParameterError
+    """
     if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
         problem = f"sample_entries is {sample_entries!r}."
         remedy = "Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0."
         raise ParameterError(problem, remedy=remedy, sample_entries=sample_entries)
-    oracle = RemoteOracle(blocks, cell_weight, n_rows, len(schema.classes), sample_entries, settings.kernel, settings.threads)
-    extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
-    return RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)

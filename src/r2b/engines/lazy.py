@@ -132,7 +132,7 @@ class StreamSource(Source):
         with ExitStack() as stack:
             stack.callback(held.clear)
             for block in ahead(decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))):
-                n_bytes += block.labels.nbytes
+                n_bytes += block.labels.nbytes + (0 if block.parts is None else block.parts.nbytes)
                 held.append(block)
                 if spool is None and n_bytes > _IN_MEMORY:
                     spool = stack.enter_context(closing(Spool(tempfile.gettempdir())))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -148,7 +148,10 @@ class Relabel:
         if self.decided is not None:
             mine: Any = slice(batch.first, batch.first + len(batch))
             return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]
-        matrix, weight = self.rows(data).matrix(np.float64), self.decode.weight(batch)
+        weight = self.decode.weight(batch)
+        if not self.decode.roles.categorical:  # neighbours in the attribute, which rows are rounded by
+            return self.rows(replace(data, weight=weight)).round(draws, self.random_state, keyed=True)
+        matrix = self.rows(data).matrix(np.float64)
         cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
         # In the order of their draws: the result depends on which rows are in the batch, not on how they are ordered in it.
         order = np.lexsort((draws, cells))

@@ -25,7 +25,7 @@ from r2b.engines.source import Partial, Relabel, folded, joined
 from r2b.errors import R2BError
 
 RESULTS = "part bigint, number bigint, result binary"
-BLOCKS = "labels binary, cells binary, weight binary, kinds string, failure binary"
+BLOCKS = "labels binary, cells binary, weight binary, parts binary, kinds string, failure binary"
 
 MERGED_AT_ONCE = 128  # partitions whose results are put together
 _INFLATED_AT_ONCE = 1 << 16  # bytes
@@ -189,10 +189,11 @@ class Keep:
             for batch in in_place(records, self.names, rows):
                 block = self.decode(batch)
                 parts = {"labels": block.labels, "cells": block.cells, "weight": block.weight.astype(np.float64, copy=False)}
-                kinds = f"{block.labels.dtype.str} {block.cells.dtype.str}"
+                parts |= {"parts": np.empty(0) if block.parts is None else block.parts}
+                kinds = f"{block.labels.dtype.str} {block.cells.dtype.str} {block.labels.ndim}"
                 yield _row({name: part.tobytes() for name, part in parts.items()} | {"kinds": kinds, "failure": None})
         except R2BError as error:
-            yield _row({"labels": b"", "cells": b"", "weight": b"", "kinds": "", "failure": packed(error)})
+            yield _row({"labels": b"", "cells": b"", "weight": b"", "parts": b"", "kinds": "", "failure": packed(error)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,12 +210,14 @@ class Pass:
 
 def _blocks(record: Any) -> Iterator[Block]:
     for row in range(record.num_rows):
-        labels, cells, weight, kinds, failure = (column[row] for column in record.columns)
+        labels, cells, weight, parts, kinds, failure = (column[row] for column in record.columns)
         if failure.is_valid:
             unpacked(failure.as_py())
-        of_labels, of_cells = kinds.as_py().split()
-        codes = _array(cells, of_cells)
-        yield Block(_array(labels, of_labels).reshape(len(codes), -1), codes, _array(weight, "<f8"))
+        of_labels, of_cells, dimensions = kinds.as_py().split()
+        codes, numbers = _array(cells, of_cells), _array(parts, "<f8")
+        held = _array(labels, of_labels)
+        held = held.reshape(len(codes), -1) if dimensions == "2" else held
+        yield Block(held, codes, _array(weight, "<f8"), parts=numbers.reshape(len(codes), -1) if len(numbers) else None)
 
 
 def _array(scalar: Any, kind: str) -> Any:

@@ -75,6 +75,7 @@ class Spool:
         pieces: list[tuple[str, np.dtype[Any], tuple[int, ...], int]] = []
         place = 0
         arrays = {"labels": block.labels, "cells": block.cells, "weight": block.weight, "levels": block.levels}
+        arrays |= {} if block.parts is None else {"parts": block.parts}
         with keeping(self.folder):
             self._file.seek(self._end)
             for name, array in arrays.items():
@@ -142,8 +143,9 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
 def needed(source: FileSource, decode: Decode) -> int:
     """Estimate the bytes of the scratch file from the number of rows; 0 where that is not known."""
     kinds = {source.files[0].schema.field(name).type for name in decode.roles.label if name not in source.keys}
+    soft = decode.roles.soft
     single = all("float" in str(kind) and "halffloat" not in str(kind) for kind in kinds)  # Arrow calls 32 bits float
-    width = len(decode.schema.classes) * (4 if single else 8)
+    width = (len(decode.schema.classes) * (4 if single else 8) if soft else 2) + 8 * len(decode.roles.measured)
     return (source.n_rows or 0) * (width + 1 + 8 + (0 if decode.roles.weight is None else 8))
 
 

@@ -25,6 +25,7 @@ from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch
+from r2b.engines.parts.leaving import measured_parts
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
 from r2b.engines.source import (
     NO_ATTRIBUTE,
@@ -185,6 +186,8 @@ class TableRows(LabelRows):
             data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
             codes = applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
+        if not self.roles.categorical:
+            return measured_parts(self.source.with_numbers(self.roles.numbers), relabel, proof)
         source, used = self.source.with_numbers(self.roles.numbers), (*relabel.needed, *self.roles.used)
         weight, sums = source.reduce(used, Leaving(relabel))
         return realised(rule.families, proof, rule.schema, sums, weight)
@@ -213,7 +216,8 @@ class TableRows(LabelRows):
         if roles.categorical and self.counts is not None and roles.weight is None:
             return replace(made, borders=self._borders(made))
         try:
-            return self._decided_by_draws(made) if keys or self.held is not None else replace(made, decided=self._decided(made))
+            at_once = keys or self.held is not None or not roles.categorical
+            return self._decided_by_draws(made) if at_once else replace(made, decided=self._decided(made))
         except EmptyError:  # prices are applied to a batch of a stream in which nothing came
             return made
 

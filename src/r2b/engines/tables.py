@@ -28,9 +28,11 @@ from r2b._labels.unseen import Unseen, widened
 from r2b.engines.audits import added_up, cells_for_audit
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.opening import open_source
+from r2b.engines.parts.leaving import Readable
+from r2b.engines.parts.tables import rows_in_parts
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, refuse_lists_as_text, with_attributes
 from r2b.engines.source import Source
-from r2b.engines.table_rows import TableRows, classes_of, gathered, held_rows, recounted, refuse_gaps, refuse_other_kind
+from r2b.engines.table_rows import TableRows, classes_of, gathered, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import dataset_of, groups_of
 from r2b.errors import ParameterError, UnseenError
 
@@ -192,20 +194,21 @@ class Scan:
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         refuse_other_kind(fair, roles, self.source.name)
         one_of("unseen", unseen, get_args(Unseen))
-        held = None if roles.categorical else held_rows(self.source, roles, fair.schema, normalize)
-        counted = None
+        counted = total = None
         if roles.soft and unseen == "overall":
             fair = replace(fair, rule=self._widened(fair, roles))
+        elif not roles.categorical:
+            read = Readable(Decode(roles, fair.schema, normalize))
+            total = self.source.with_numbers(roles.numbers).reduce(roles.described, read) or 0
         elif not roles.soft:
             try:
-                counted = held or recounted(self.source, fair.schema, roles)
+                counted = recounted(self.source, fair.schema, roles)
             except UnseenError:
                 if unseen == "error":
                     raise
                 fair = replace(fair, rule=self._widened(fair, roles))
                 counted = recounted(self.source, fair.schema, roles)
-        total = None if held is None else held.n_rows
-        return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, held, total))
+        return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, None, total))
 
     def _widened(self, fair: FairLabels, roles: ColumnRoles) -> Rule:
         """Give the rule with answers for what this table has and the fitted one had not."""
@@ -276,7 +279,13 @@ class Scan:
         request, settings = request_and_settings(options, without=_WITHOUT)
         costs, normalize = options.get("costs"), options.get("normalize", False)
         task: Task
-        if not roles.categorical or (roles.soft and (costs is not None or settings.objective == "agreement")):
+        at_home = costs is not None or settings.objective == "agreement"
+        if not roles.categorical and not at_home:
+            with rows_in_parts(self.source, roles, request, settings, normalize, sample_entries) as (task, rows):
+                warn_of_doubts(task)
+                yield task, rows
+            return
+        if at_home and (roles.soft or not roles.categorical):
             data = gathered(self.source, roles, request.missing, normalize=normalize)
             task = MemoryTask.of(data, request, settings, costs)
             rows = TableRows(self.source, roles, data.schema, None if roles.soft else data, normalize, data, data.n_rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +13,14 @@ from r2b._constraints.families.offsets import by_family, offset
 from r2b._constraints.families.request import Family, Request, bound_of, families_of, moment_bound_of, refuse_contradiction
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
 from r2b._data.arrays import Array, Floats
-from r2b._data.basis import fit_basis
+from r2b._data.basis import Basis, fit_basis
 from r2b._data.groups import Groups
 from r2b._data.merge import Rows
 from r2b._data.mixtures import Mixtures
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
 
 OTHER = "other"
+Bases = Callable[[int, Stratum], Basis | None]  # of a continuous attribute in a stratum, where they were fitted to rows that are not here
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class _Builder:
     groups: Groups
     cell_share: Floats
     labels: Floats | Rows
+    bases: Bases | None = None
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
@@ -108,8 +111,11 @@ class _Builder:
             return None
         settings = self.groups.settings[column]
         assert settings is not None
+        known = self.bases(column, stratum) if self.bases is not None else None
         try:
-            basis = fit_basis(values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0])
+            basis = known or fit_basis(
+                values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0]
+            )
         except R2BError as error:
             if not where:
                 raise
@@ -264,7 +270,9 @@ class _Builder:
         return families, Parity(members, names, share, self.cell_share, design)
 
 
-def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Floats | Rows) -> tuple[Families, Parity]:
+def resolve(
+    request: Request, groups: Groups, cell_weight: Floats, labels: Floats | Rows, bases: Bases | None = None
+) -> tuple[Families, Parity]:
     """Settle what is asked on a table.
 
     Parameters
@@ -275,6 +283,8 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Float
     cell_weight : ndarray of shape (n_cells,)
     labels : ndarray of shape (n_cells, n_classes) or Rows
         Means of the labels that came in, by cell; or the rows themselves, where cells are as many as rows.
+    bases : callable, optional
+        Gives the basis of a continuous attribute in a stratum; fitted to the cells where there is none.
 
     Returns
     -------
@@ -291,7 +301,7 @@ def resolve(request: Request, groups: Groups, cell_weight: Floats, labels: Float
         Groups too small, absent or without weight.
     """
     share = cell_weight / cell_weight.sum()
-    builder = _Builder(request, groups, share, labels)
+    builder = _Builder(request, groups, share, labels, bases)
     wanted = families_of(request, groups)
     if _cells_are_groups(request, groups, wanted):
         return builder.plain(wanted[0])

@@ -132,15 +132,19 @@ class Parity:
         return np.repeat([member.bound.epsilon > 0 for member in self.members], counts, axis=0)
 
     @cached_property
+    def touching(self) -> Flags:
+        """Which groups share cells, (n_groups, n_groups)."""
+        there = (self.matrix != 0).astype(np.float64)
+        return np.asarray(there.T @ there > 0)
+
+    @cached_property
     def components(self) -> list[Places]:
         """Groups that constrain each other through shared cells or a shared family, as lists of group numbers."""
         label = np.arange(self.n_groups)
         for member in self.members:
             label[member.groups] = label[member.groups].min()
-        touching = (self.matrix != 0).astype(np.float64)
-        joined = touching.T @ touching > 0
         while True:
-            nearest = np.where(joined, label[None, :], self.n_groups).min(axis=1)
+            nearest = np.where(self.touching, label[None, :], self.n_groups).min(axis=1)
             for member in self.members:
                 nearest[member.groups] = nearest[member.groups].min()
             if (nearest == label).all():
@@ -157,6 +161,22 @@ class Parity:
         if self.design is None or largest == 0:
             return largest
         return largest * float(np.abs(self.design).sum(axis=1).max())
+
+    def least_paid(self, prices: Floats, most: float) -> tuple[float, float, int]:
+        """Give the least that rows pay at these prices whatever their labels, the size of the terms, and how many there are.
+
+        Of interest is only whether it is above ``most``.
+        """
+        sizes = np.abs(prices) if self.design is None else np.abs(self.design) @ np.abs(prices)
+        return float(self.cell_share @ self.shifts(prices).min(axis=1)), float(self.cell_share @ sizes.max(axis=1)), len(self.cell_share)
+
+    def counts_whole(self, member: Member) -> bool:
+        """Tell whether every row counts in a group of a family whole or not at all."""
+        return self.design is not None and bool(np.isin(self.design[:, member.groups], (0.0, 1.0)).all())
+
+    def among(self, members: tuple[Member, ...], places: Places, design: Floats | None) -> Parity:
+        """Give the constraint of some families, whose groups are these of all."""
+        return Parity(members, self.names[places], self.share[places], self.cell_share, design)
 
     def means(self, cell_means: Floats) -> Floats:
         """Means of groups from means of cells."""
@@ -254,11 +274,9 @@ def proves_infeasible(parity: Parity, prices: Floats) -> bool:
         return False
     sizes = np.abs(prices)
     charged = float(parity.share @ sizes.sum(axis=1))
-    paid = float(parity.cell_share @ parity.shifts(prices).min(axis=1))
     most = sum(member.bound.most(prices[member.groups], parity.share[member.groups]) for member in parity.members)
-    shifted = sizes if parity.design is None else np.abs(parity.design) @ sizes
-    size = float(parity.cell_share @ shifted.max(axis=1))
-    rounding = _ROUNDING * (len(parity.cell_share) + parity.n_groups + 8) * (size + 2.0 * charged)
+    paid, size, n_terms = parity.least_paid(prices, most)
+    rounding = _ROUNDING * (n_terms + parity.n_groups + 8) * (size + 2.0 * charged)
     return paid - most > _EXCESS * (charged + size) + rounding
 
 
@@ -332,8 +350,7 @@ def without_implied(parity: Parity) -> Slim:
     members = tuple(
         replace(member, groups=slice(end - (member.groups.stop - member.groups.start), end)) for member, end in zip(kept, ends, strict=True)
     )
-    slim = Parity(members, parity.names[places], parity.share[places], parity.cell_share, design)
-    return Slim(slim, places, carriers, parity.n_groups)
+    return Slim(parity.among(members, places, design), places, carriers, parity.n_groups)
 
 
 def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
@@ -342,7 +359,7 @@ def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
         return None
     assert parity.design is not None
     coarse, fine = parity.design[:, member.groups], parity.design[:, other.groups]
-    if not all(np.isin(part, (0.0, 1.0)).all() for part in (coarse, fine)):
+    if not (parity.counts_whole(member) and parity.counts_whole(other)):
         return None
     inside, covered = coarse.any(axis=1), fine.any(axis=1)
     everywhere = not isinstance(member.bound, OverallBound) or np.array_equal(inside, covered)

@@ -106,11 +106,7 @@ class Basis:
         """
         numbers = numeric_values(values)
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.kind == "functions":
-                raw = outcomes(self.functions, self.names, numbers)
-            else:
-                raw = natural_splines(self.knots, numbers) if self.kind == "spline" else numbers[:, None]
-            found = _times((raw - self.origin) / self.scale, self.transform) - self.centre
+            found = times((self.raw(numbers) - self.origin) / self.scale, self.transform) - self.centre
         far = ~np.isfinite(found).all(axis=1)
         if far.any():
             value = float(numbers[far][0])
@@ -118,6 +114,12 @@ class Basis:
             remedy = "Correct the value, or fit on data that has such values."
             raise InputError(problem, remedy=remedy, value=value, fitted_range=self.fitted_range)
         return found
+
+    def raw(self, numbers: Floats) -> Floats:
+        """Give the functions before they are scaled and made orthonormal."""
+        if self.kind == "functions":
+            return outcomes(self.functions, self.names, numbers)
+        return natural_splines(self.knots, numbers) if self.kind == "spline" else numbers[:, None]
 
     def to_json(self) -> dict[str, Any]:
         """Give the basis as a dictionary of plain values that JSON can hold.
@@ -224,16 +226,15 @@ def fit_basis(values: ArrayLike, weight: ArrayLike, *, basis: Choice = "spline",
         kind, names, raw = "linear", (named(name, "linear"),), numbers[:, None]
     elif basis == "spline":
         used, asked = knots_of(knots, numbers, share, name)
-        kind, raw = "spline", natural_splines(used, numbers)
-        names = (named(name, "linear"), *(named(name, f"spline {j}") for j in range(2, len(used))))
+        kind, raw, names = "spline", natural_splines(used, numbers), spline_names(name, len(used))
     else:
         remedy = 'Choose "linear", "spline", or pass functions of your own.'
         raise ParameterError(f"The basis {basis!r} is not known.", remedy=remedy, basis=basis)
     origin, scale = _placed(raw, share, names, kind)
     ready = (raw - origin) / scale
-    transform = _orthonormal(ready - share @ ready, share, names, kind)
+    transform = orthonormal(np.sqrt(share)[:, None] * (ready - share @ ready), names, kind)
     # Last, so that the mean is 0 to the last digit: the classes of a row add up to 1, and moments of exactly 0 need a mean of 0.
-    centre = share @ _times(ready, transform)
+    centre = share @ times(ready, transform)
     return Basis(kind, names, used, asked, (float(numbers.min()), float(numbers.max())), origin, scale, centre, transform, functions)
 
 
@@ -253,7 +254,8 @@ def _placed(raw: Floats, share: Floats, names: tuple[str, ...], kind: Kind) -> t
     return origin, scale
 
 
-def _times(ready: Floats, transform: Floats) -> Floats:
+def times(ready: Floats, transform: Floats) -> Floats:
+    """Multiply by an upper triangular matrix, the same way whatever rows are beside each other."""
     # Not by BLAS, which adds in an order that depends on the number of rows.
     result = np.zeros_like(ready)
     for j in range(len(transform)):
@@ -261,15 +263,27 @@ def _times(ready: Floats, transform: Floats) -> Floats:
     return result
 
 
-def _orthonormal(centred: Floats, share: Floats, names: tuple[str, ...], kind: Kind) -> Floats:
-    """Give the upper triangular T with ``(X T)' diag(share) (X T) = I``, by QR: forming X'X would square the condition number."""
+def spline_names(name: str, n_knots: int) -> tuple[str, ...]:
+    """Name the functions of a spline."""
+    return (named(name, "linear"), *(named(name, f"spline {j}") for j in range(2, n_knots)))
+
+
+def orthonormal(factor: Floats, names: tuple[str, ...], kind: Kind) -> Floats:
+    """Give the upper triangular T with ``(F T)' (F T) = I``, by QR: forming F'F would square the condition number.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n, n_functions)
+        Centred functions times the root of each row's share; or the triangle that QR makes of them.
+    names : tuple of str
+    kind : {"linear", "spline", "functions"}
+    """
     # Rows of zeros change nothing but let QR name the dependent function where there are more functions than values.
-    missing = max(len(names) - len(centred), 0)
-    centred, root = np.pad(centred, ((0, missing), (0, 0))), np.sqrt(np.pad(share, (0, missing)))[:, None]
-    norm = np.linalg.norm(root * centred, axis=0)
+    factor = np.pad(factor, ((0, max(len(names) - len(factor), 0)), (0, 0)))
+    norm = np.linalg.norm(factor, axis=0)
     # Columns of length 1: the diagonal is the part of each function that those before it do not have. A second round of QR on the
     # result was tried; what is left is the rounding of the functions themselves.
-    triangle = np.linalg.qr(root * centred / np.where(norm > 0, norm, 1), mode="r")
+    triangle = np.linalg.qr(factor / np.where(norm > 0, norm, 1), mode="r")
     new = np.abs(np.diag(triangle))
     if (new < NEW_PART).any():
         first = int(np.argmax(new < NEW_PART))

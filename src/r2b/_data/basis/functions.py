@@ -169,6 +169,12 @@ OUTER_SHARE = 0.05
 NEAREST_KNOTS = 1e-14
 
 
+def knot_shares(n_knots: int) -> Floats:
+    """Give the shares of the weight up to each of so many knots."""
+    # Sums of shares carry rounding, and a quantile that equals one must not slip over it.
+    return np.linspace(OUTER_SHARE, 1 - OUTER_SHARE, n_knots) - 1e-12
+
+
 def knots_of(knots: int | ArrayLike, numbers: Floats, share: Floats, name: str) -> tuple[Floats, int]:
     """Give the knots to use and the number asked for."""
     given = np.asarray(knots)
@@ -184,9 +190,7 @@ def knots_of(knots: int | ArrayLike, numbers: Floats, share: Floats, name: str) 
         raise ParameterError(f"{problem}.", remedy=remedy, knots=knots)
     used = given.astype(np.float64)
     if whole:
-        # Sums of shares carry rounding, and a quantile that equals one must not slip over it.
-        wanted = np.linspace(OUTER_SHARE, 1 - OUTER_SHARE, int(given)) - 1e-12
-        used = np.unique(numbers[np.minimum(np.searchsorted(np.cumsum(share), wanted), len(numbers) - 1)])
+        used = np.unique(numbers[np.minimum(np.searchsorted(np.cumsum(share), knot_shares(int(given))), len(numbers) - 1)])
         if len(used) < 2:
             problem = f"All {int(given)} knots of {called(name)} fall on {float(used[0])!r}, which holds nearly all of the weight."
             remedy = 'Pass the knots themselves as increasing numbers, or basis="linear".'

@@ -74,6 +74,9 @@ class Block:
     levels : ndarray of shape (n,)
         The row's threshold of the last pass, from which the compiled kernel starts the next; a task may write here. Zero is the threshold
         of a distribution itself, where a solve with lam = 1 begins.
+    parts : ndarray of shape (n, n_columns), optional
+        What is known of rows that count in parts: memberships, and values of continuous attributes. ``labels`` may then be classes, of
+        shape (n,).
 
     Examples
     --------
@@ -89,6 +92,7 @@ class Block:
     truth: Array | None = None
     answers: Array | None = None
     levels: Array = field(default_factory=lambda: np.empty(0))
+    parts: Array | None = None
 
     def __post_init__(self) -> None:
         if not len(self.levels):

@@ -8,6 +8,7 @@ what they answer is added up by the design at once. Nothing of the size of rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +50,8 @@ class DesignOracle(GroupOracle):
         The number of cores by default. It changes the time, never the result.
     truth : ndarray of shape (n_rows, n_classes), optional
         The labels themselves, where those of ``rows`` are what each class is worth to a row. Distances are measured from them.
+    levels : ndarray of shape (n_rows,), optional
+        Thresholds of an earlier pass; those of each pass are written here.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class DesignOracle(GroupOracle):
         kernel: KernelChoice = "auto",
         threads: int | None = None,
         truth: Array | None = None,
+        levels: Array | None = None,
     ) -> None:
         self.rows, self.design, self.share, self.truth = rows, design, share, truth
         self.threads = threads or cores()
@@ -78,7 +82,7 @@ class DesignOracle(GroupOracle):
         self._codes = np.empty(0) if rows.classes is None else np.ascontiguousarray(rows.classes)
         self._weight = np.empty(0) if rows.weight is None else rows.weight
         # The threshold of each row in the last pass, from which the compiled kernel starts the next.
-        self._levels = np.zeros(len(rows.groups))
+        self._levels = np.zeros(len(rows.groups)) if levels is None else levels
         n_rows = len(rows.groups)
         n_lanes = min(_LANES, max(1, rows.entries // _LANE_ENTRIES))
         self._divisor = (share * self.total_weight)[:, None]
@@ -112,8 +116,12 @@ class DesignOracle(GroupOracle):
 
     def evaluate(self, prices: Floats, lam: float) -> Evaluation:
         """Evaluate all rows at these prices of groups."""
-        sums, totals = added(self._each_lane(lambda lane: self._evaluate(lane, prices, lam)))
+        sums, totals = self.evaluated(prices, lam)
         return Evaluation(sums / self._divisor, float(totals[0]) / self.total_weight, None)
+
+    def evaluated(self, prices: Floats, lam: float) -> Sums:
+        """Give the sums of the responses by group, and their value, neither divided by weights."""
+        return added(self._each_lane(lambda lane: self._evaluate(lane, prices, lam)))
 
     def _evaluate(self, lane: slice, prices: Floats, lam: float) -> Sums:
         sums, totals = np.zeros(prices.shape), np.zeros(1)
@@ -133,9 +141,14 @@ class DesignOracle(GroupOracle):
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices of groups."""
+        return evidence([self.inspected(prices, lam, unchanged=unchanged, answers=answers)], self._divisor, self.total_weight)
+
+    def inspected(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Sums:
+        """Give what the evidence is made of, not divided by weights."""
         with one_blas_thread():
-            seen = self._each_lane(lambda lane: added(self._inspect(lane, prices, lam, unchanged, answers), largest=True))
-            return evidence(seen, self._divisor, self.total_weight)
+            return added(
+                self._each_lane(lambda lane: added(self._inspect(lane, prices, lam, unchanged, answers), largest=True)), largest=True
+            )
 
     def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Answers | None) -> Iterator[Sums]:
         responses, rows = (answers, None) if isinstance(answers, Responses) else (None, answers)
@@ -149,10 +162,14 @@ class DesignOracle(GroupOracle):
 
     def curvature(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` for the groups of each component, in one pass."""
-        folded = added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
+        folded = self.folded(prices, lam, components, entries)
         for block in folded:
             block *= 1.0 / (lam * self.total_weight)
         return folded
+
+    def folded(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> Sums:
+        """Give lam times the curvature, not divided by weights."""
+        return added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
 
     def _fold(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums:
         n_classes = prices.shape[1]
@@ -172,10 +189,15 @@ class DesignOracle(GroupOracle):
 
     @cached_property
     def _label_means(self) -> Floats:
+        return np.asarray(self.label_sums() / self._divisor)
+
+    def label_sums(self) -> Floats:
+        """Sums of the labels as they came in, by group."""
         if self.rows.classes is not None:
             columns = self._weigh(slice(None)).T
-            counted = [np.bincount(self.rows.classes, column, minlength=self.rows.n_classes) for column in columns]
-            return np.stack(counted).astype(np.float64) / self._divisor
+            return np.stack([np.bincount(self.rows.classes, column, minlength=self.rows.n_classes) for column in columns]).astype(
+                np.float64
+            )
 
         def add(lane: slice) -> Sums:
             parts = parts_of(lane.stop, self._size, lane.start)
@@ -183,7 +205,7 @@ class DesignOracle(GroupOracle):
 
         with one_blas_thread():
             (sums,) = added(self._each_lane(add))
-        return np.asarray(sums / self._divisor)
+        return sums
 
     def _weigh(self, part: slice) -> Floats:
         design = self.design[part]
@@ -213,4 +235,5 @@ class DesignOracle(GroupOracle):
         rows, classes = self.rows, self.rows.classes
         matrix = None if rows.matrix is None else rows.matrix[chosen]
         taken = Rows(matrix, rows.groups[chosen], weight, rows.n_groups, rows.dataset, None, None if classes is None else classes[chosen])
+        taken = replace(taken, width=rows.width)
         return DesignOracle(taken, design, self.share, kernel or self.kernel_choice, self.threads)

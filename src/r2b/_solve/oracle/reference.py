@@ -131,6 +131,18 @@ class GroupOracle(ABC):
             Per unit of weight, for the n groups of each component.
         """
 
+    @abstractmethod
+    def among(self, groups: Places) -> GroupOracle:
+        """Give the oracle of some of the groups alone, in this order."""
+
+    @abstractmethod
+    def label_means(self) -> Floats:
+        """Group means of the labels as they came in."""
+
+    @abstractmethod
+    def samples(self) -> Samples | None:
+        """Give a small and a larger sample of the rows, or None where all rows are cheap to read or no sample stands for them."""
+
 
 AnyOracle = Oracle | GroupOracle
 
