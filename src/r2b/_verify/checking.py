@@ -179,17 +179,17 @@ class _Checking:
             self._check(name, found == wanted, f"sha256 {found[:12]}{'' if found == wanted else f', not {wanted[:12]}'}")
         request, settings = request_and_settings(record.options)
         lam = 0.0 if settings.objective == "agreement" else float(settings.lam)
-        families, parity = self._settled(sums, groups, request)
+        families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
         stated = {"lam": fair.lam, "certificate": fair.certificate, "families": fair.families, "status": fair.status.ok}
         seen = {"lam": lam, "certificate": proof, "families": families, "status": proof.holds}
         self._same("the certificate states what holds", "every number and name, from the data", stated, seen)
         self._labels(sums)
-        drawn = realised(families, proof, fair.schema, sums.sums["after"], sums.sums["mass"]) if sums.whole else None
+        drawn = realised(families, proof, cells, sums.sums["after"], sums.sums["mass"]) if sums.whole else None
         if drawn is not None:
             self._same("the labels in the file have this parity", f"parity {drawn.parity:.6f}", record.realised, drawn)
         if record.form == "round":
-            away, beyond = sums.beyond_promise(fair, families, parity, weighted=record.columns.weight is not None)
+            away, beyond = sums.beyond_promise(cells, families, parity, weighted=record.columns.weight is not None)
             found = f"at most {away:.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far"
             self._check("group means are as near as promised", beyond <= PROVEN, found)
         meet, kind = ("their probabilities meet", "probabilities") if sums.whole else ("labels meet", "labels")
@@ -220,22 +220,25 @@ class _Checking:
         rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)
         return rows.relabelled(replace(self.fair.rule, schema=schema), record.form, record.new, record.random_state, roles.key)
 
-    def _settled(self, sums: RowSums, groups: Groups, request: Request) -> tuple[Families, Parity]:
+    def _settled(self, sums: RowSums, groups: Groups, request: Request) -> tuple[Families, Parity, Groups]:
         """Settle on the table what was asked for, once every class, value and cell that the certificate names is known to occur."""
         sums.finish()
         roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"].reshape(groups.n_groups, -1)
+        # Of a table that was solved where it lives one typical row is kept for each cell of categories: the cells are those of the data.
+        kept = not roles.categorical and len(schema.table) < groups.n_groups
         named = [str(place) for place in range(len(schema.classes))] if roles.listed else list(roles.label)
         known = {
             "columns": schema.columns == (*sensitive_names(roles), *roles.control),
             "controls": schema.n_control == len(roles.control),
-            "cells": count.sum(axis=1).all() and difference(_layout(self.schema), _layout(groups), "") is None,
+            "cells": count.sum(axis=1).all() and (kept or difference(_layout(self.schema), _layout(groups), "") is None),
             "classes": as_text(schema.classes.values, "classes") == named if roles.soft else count.sum(axis=0).all(),
-            "values": all(len(np.unique(codes)) == each.n_codes for each, codes in zip(schema.vocabularies, schema.table.T, strict=True)),
+            "values": kept
+            or all(len(np.unique(codes)) == each.n_codes for each, codes in zip(schema.vocabularies, schema.table.T, strict=True)),
             "missing values": request.missing != "error" or not any(each.has_missing for each in schema.vocabularies),
         }
         wrong = next((name for name, right in known.items() if not right), None)
         if wrong is None:
-            cells = Groups(*schema.parts, codes=np.arange(groups.n_groups), repeats=count.sum(axis=1))
+            cells = Groups(*(groups if kept else schema).parts, codes=np.arange(groups.n_groups), repeats=count.sum(axis=1))
             asked = replace(request, names=self.fair.classes.tolist())
             families, parity = resolve(asked, cells, sums.sums["mass"], sums.cell_means("before"))
             wrong = difference(self.fair.groups.tolist(), families.names.tolist(), "groups")
@@ -243,7 +246,7 @@ class _Checking:
         if wrong is not None:
             raise InputError(f"{found}: other {wrong}", remedy="Pass the table that was debiased.", check=name)
         self._check(name, True, found)
-        return families, parity
+        return families, parity, cells
 
     def _same(self, name: str, found: str, stated: Any, seen: Any) -> None:
         """Compare every number and name that is stated with what the data give."""

@@ -14,6 +14,7 @@ from r2b._constraints.families import Families
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import parts_of
+from r2b._data.groups import Layout
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
@@ -152,11 +153,11 @@ class RowSums:
         off_simplex = {"simplex_violation": self.most["simplex"], "simplex_allowance": allowance if fair.unchanged else PROVEN}
         return stated_as(parity, means, before, size, agreement, gap, costliest, distance=distance, expected_changes=moved, **off_simplex)
 
-    def beyond_promise(self, fair: FairLabels, families: Families, parity: Parity, *, weighted: bool) -> tuple[float, float]:
+    def beyond_promise(self, cells: Layout, families: Families, parity: Parity, *, weighted: bool) -> tuple[float, float]:
         """Give how far group means of rounded labels are from the optimum, and how much farther than promised."""
         count = self.sums["count"].reshape(len(self.sums["mass"]), -1).sum(axis=1).astype(np.float64)
         heaviest = self.most["weight"] if weighted else None
-        allowed = rounding_bound(families, fair.schema, count, self.sums["mass"], heaviest, len(fair.classes))
+        allowed = rounding_bound(families, cells, count, self.sums["mass"], heaviest, self.response.shifts.shape[1])
         away = np.abs(parity.means(self.cell_means("after") - self.cell_means("expected"))).max(axis=1)
         return float(away.max()), float((away - allowed).max())
 

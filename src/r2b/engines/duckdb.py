@@ -102,7 +102,7 @@ class DuckDBSource(LazySource):
         r2b_labelled = spilled(joined(batch.record, relabel, batch) for batch in chain([first], stream))
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
         roles, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
-        if not roles.soft:  # Arrow does not tell an ENUM from text in a dictionary
+        if not roles.soft and relabel.form != "soft":  # Arrow does not tell an ENUM from text in a dictionary
             kinds[len(self.names)] = self.table.types[self.names.index(roles.label[0])]
         if made.types == kinds:
             return made

@@ -205,8 +205,9 @@ def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterat
 
 
 def joins(relabel: Relabel) -> bool:
-    """Say whether new columns follow from the label and the attributes alone, and so from a join."""
-    return not relabel.decode.roles.soft and relabel.form in ("soft", "expand")
+    """Say whether new columns follow from the label and the attributes alone, few of which differ, and so from a join."""
+    roles = relabel.decode.roles
+    return not roles.soft and roles.categorical and relabel.form in ("soft", "expand")
 
 
 def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str, ...]]:

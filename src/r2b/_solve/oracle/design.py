@@ -192,7 +192,7 @@ class DesignOracle(GroupOracle):
         return np.asarray(self.label_sums() / self._divisor)
 
     def label_sums(self) -> Floats:
-        """Sums of the labels as they came in, by group."""
+        """Add up the labels as they came in, by group."""
         if self.rows.classes is not None:
             columns = self._weigh(slice(None)).T
             return np.stack([np.bincount(self.rows.classes, column, minlength=self.rows.n_classes) for column in columns]).astype(

@@ -12,6 +12,9 @@ from r2b._solve.oracle.blocks import BlockTask, Sums, reduced
 from r2b._solve.oracle.thinning import calibrated
 from r2b.engines.sample import ALL, Draw, least_hashes, mixed_hashes, share_limit
 
+_PART = 8
+_ENOUGH = 1 << 14  # rows
+
 
 @dataclass(frozen=True, eq=False)
 class Side:
@@ -148,6 +151,9 @@ def look(blocks: Blocks, side: Side, most: int) -> Seen:
     """Look at all rows twice, and bring about so many of them home."""
     rows, mass, labels, parts, part_rows, known, there, least, width = reduced(blocks, Look(side))
     limit = np.uint64(ALL) if rows.sum() <= most else share_limit(least, most)
+    if limit != ALL:  # all rows do not fit, and a part of those that would tells prices as well
+        most = max(most // _PART, min(most, _ENOUGH))
+        limit = share_limit(least, most)
     sizes = side.members[0].stop - side.members[0].start if side.members else 1
     draw = Draw(side.n_cells * sizes, limit, most + 1)
     task: BlockTask = DrawParts(side, draw)
