@@ -70,7 +70,7 @@ def test_small_problems_take_short_cuts_to_the_same_answer(seed, monkeypatch):
     short = r2b.debias(y, **options)
     monkeypatch.setattr("r2b._solve.solvers.plan._LOOK", 0.0)
     monkeypatch.setattr("r2b._constraints.parity.bands._FEW_GROUPS", 0)
-    monkeypatch.setattr("r2b._solve.solvers.central._FEW", 0)
+    monkeypatch.setattr("r2b._solve.solvers.rows._FEW", 0)
     monkeypatch.setattr("r2b._solve.solvers.plan._SMALL", 0)
     long = r2b.debias(y, **options)
     assert short.status.ok and long.status.ok and len(short.history) <= len(long.history)

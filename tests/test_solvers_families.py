@@ -315,7 +315,7 @@ def test_curvature_folds_as_the_sum_over_rows_says(design, bound, rows):
     [
         ("crossings", "ratio", 1, True),
         ("crossings", "target", 6, True),
-        ("crossings", "to_overall", 1, False),
+        ("crossings", "to_overall", 1, True),
         ("strata", "range", 2, True),
         ("margins", "target", 1, False),
     ],

@@ -15,15 +15,17 @@ import numpy as np
 
 from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowSystem, System, longest
-from r2b._solve.solvers.systems import Conditions, SystemLayout, fold, layout_of, system_of
+from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
+from r2b._solve.solvers.conditions import Conditions, system_of
+from r2b._solve.solvers.rows import RowSystem, longest
+from r2b._solve.solvers.systems import Curved, SystemLayout, curvature_of, layout_of, times
 
 # Families that imply each other leave prices a choice. Basis functions that nearly do leave curvature hardly larger than this.
 _SHARED_DAMPING = 1e-11
 
 
 def face_prices(
-    layout: SystemLayout, sides: tuple[Flags, Flags], folded: list[Floats], means: Floats, near: Floats, own: Floats, lam: float
+    layout: SystemLayout, sides: tuple[Flags, Flags], folded: list[Curved], means: Floats, near: Floats, own: Floats, lam: float
 ) -> Floats:
     """Give the entries' own prices on a face of the set of allowed means, nearest to ``own`` where it leaves a choice.
 
@@ -32,7 +34,7 @@ def face_prices(
     layout : SystemLayout
     sides : pair of ndarray of bool, shape (n_groups, n_classes)
         Entries of open bands that lean on the upper side, and on the lower. On both: the tip of a band that narrows to a point.
-    folded : list of ndarray
+    folded : list
         Curvature of each component.
     means : ndarray of shape (n_groups, n_classes)
         At the prices ``near``.
@@ -55,8 +57,7 @@ def face_prices(
     reached = means.copy()
     for component, block in zip(layout.components, folded, strict=True):
         groups = component.groups
-        moved = np.einsum("gkl,gl->gk" if component.disjoint else "gkhl,hl->gk", block, change[groups])
-        reached[groups] -= moved / share[groups]
+        reached[groups] -= times(block, change[groups]) / share[groups]
     right = layout.centred(reached) - np.where(low_side, layout.low, layout.high)
     for component, block in zip(layout.components, folded, strict=True):
         mine = held if component.disjoint else replace(held, damping=_SHARED_DAMPING / lam)
@@ -107,6 +108,10 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         dual = np.where(layout.band, self.mu / half, 0.0)
         return self._state(GeneralPoint(rows=rows, prices=np.zeros_like(half), a=half, b=half.copy(), p=dual, q=dual.copy(), c=c))
 
+    def upper_slacks(self, at: GeneralPoint) -> Floats:
+        """Give the upper slacks."""
+        return at.b
+
     def infeasibility(self, at: GeneralPoint) -> SideGaps:
         """Residuals of the equations that a solution satisfies exactly."""
         layout = self.layout
@@ -139,7 +144,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         """Guess prices that are exact on the face where the iteration ended."""
         at, layout = state.point, self.layout
         cell_means, d, d_sum = self.rows.on_support(at.rows, self.parity.shifts(at.prices), lean)
-        folded = fold(self.rows, self.parity, layout.components, d, d_sum)
+        folded = curvature_of(self.rows, self.parity, layout.components, d, d_sum)
         means = self.parity.means(cell_means)
         upper = layout.band & (at.p * lean > at.b)
         lower = layout.band & (at.q * lean > at.a)
@@ -169,7 +174,7 @@ class _SideSystem(System[GeneralPoint]):
         omega = layout.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
         self.rows = RowSystem(method.rows, here.rows, off.rows)
         conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
-        folded = fold(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
+        folded = curvature_of(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
         self.parts = [
             (component.groups, system_of(layout, component, block, conditions))
             for component, block in zip(layout.components, folded, strict=True)

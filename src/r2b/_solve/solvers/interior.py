@@ -12,8 +12,9 @@ import numpy as np
 
 from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, RowGaps, RowPoint, RowSystem, System, longest
+from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
 from r2b._solve.solvers.newton import LevelSystem, products
+from r2b._solve.solvers.rows import RowGaps, RowPoint, RowSystem, longest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,6 +70,10 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
             if not wrong.any():
                 break
             upper, lower = upper & ~wrong, lower & ~wrong
+
+    def upper_slacks(self, at: CentralPoint) -> Floats:
+        """Give the upper slacks: the width stays."""
+        return np.asarray(self.width - at.a)
 
     def infeasibility(self, at: CentralPoint) -> BandGaps:
         """Residuals of the equations that a solution satisfies exactly."""

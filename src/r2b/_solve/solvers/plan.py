@@ -29,6 +29,7 @@ _PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten p
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
+_CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
@@ -111,7 +112,7 @@ def by_interiors(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage
 
 def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
     interior = begin()  # only now: it keeps copies of the rows
-    yield Stage(_Ahead(interior, newton, _EXACT * tol), 0.0, 100, final=False)
+    yield Stage(_Ahead(interior, newton, _EXACT * tol), 0.0, _CENTRAL_STEPS, final=False)
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
@@ -124,7 +125,7 @@ def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol
 class _Ahead:
     """An interior point that looks ahead: where its products tell the face of the answer, the prices on it end the path early.
 
-    A look costs half a step, and four steps or more are left when it succeeds.
+    A look costs about a step, and four steps or more are left when it succeeds. A face is looked at once, when two steps agree on it.
 
     Attributes
     ----------
@@ -149,6 +150,10 @@ class _Ahead:
         new = self.interior.step(state)
         if new.stalled or new.complementarity > _LOOK:
             return new
+        new = replace(new, face=self.interior.face(new), looked=state.looked)
+        if new.face != state.face or new.face == state.looked:
+            return new
+        new = replace(new, looked=new.face)
         with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
             found = self.newton.start(next(self.interior.at_face(new)))
             if self.tol < found.residual <= _LOOK:  # the right face, damped: one step undoes what the damping left
@@ -256,11 +261,11 @@ def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
     with the path in lam where that is below 1. With two groups, few classes and no path Newton is done in half the time all the same. Where
     families share cells the face of the answer is harder to find than any system is to solve, and the interior point needs a dozen steps
-    where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: there the dual is all but
-    smooth, and Newton at home.
+    where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: where they are more than the
+    prices, the dual is all but smooth, and Newton at home.
     """
     if isinstance(oracle, GroupOracle):
-        return False
+        return problem.rows.entries <= _FIRST_ENTRIES and len(problem.rows_in_memory.groups) < problem.n_groups * problem.n_classes
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.rows_in_memory

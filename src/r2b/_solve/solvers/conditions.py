@@ -1,0 +1,251 @@
+"""The system that is left when rows and slacks are eliminated: prices and levels of one component of a general constraint.
+
+With d the prices of entries and c the levels (one for each class of a family that has one to find), G the curvature times share:
+
+    (G / share + softness) d + slope c = r,        sum share (slope d) - omega c = b.
+
+Where the level of a band is the mean of its family, the price of an entry is passed on to its group less the mean of the family's. Taking
+it as the unknown, rather than the price of the group, keeps entries inside the band from drowning the curvature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from r2b._data.arrays import Flags, Floats, Places
+from r2b._solve.solvers.factors import Cholesky, Factor, RowCurvature, RowFactor, TableFactor, cholesky
+from r2b._solve.solvers.newton import LevelSystem, products
+from r2b._solve.solvers.systems import Component, Curved, SystemLayout
+
+_REFINEMENTS = 6
+_UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
+_ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
+
+
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """What entries and levels are held to; groups x classes, and families x classes for levels.
+
+    Attributes
+    ----------
+    free : ndarray of bool
+        Entries that have a price.
+    softness, slope : ndarray
+    leveled : ndarray of bool, shape (n_families, n_classes)
+        Levels to find.
+    omega : ndarray of shape (n_families, n_classes)
+    damping : float
+        Added to the curvature where it alone leaves a choice.
+    """
+
+    free: Flags
+    softness: Floats
+    slope: Floats
+    leveled: Flags
+    omega: Floats
+    damping: float = 0.0
+
+
+def system_of(layout: SystemLayout, component: Component, curvature: Curved, conditions: Conditions) -> _Disjoint | _Averaged | _Shared:
+    """Factorise the system of one component; ``curvature`` is what :func:`curvature_of` gives for it.
+
+    Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0.
+    """
+    if not component.disjoint:
+        return _Shared(layout, component.groups, curvature, conditions)
+    assert not isinstance(curvature, RowCurvature)
+    kind = _Averaged if layout.averaged[layout.family[component.groups[0]]].any() else _Disjoint
+    return kind(layout, component.groups, curvature, conditions)
+
+
+class _Disjoint:
+    """Groups that share no cells: one factorisation per group, and one for the levels."""
+
+    def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
+        self.family, share = int(layout.family[groups[0]]), layout.share[groups, 0]
+        blocks = block / share[:, None, None]
+        np.einsum("gkk->gk", blocks)[:] += held.softness[groups] + held.damping
+        slope = np.where(held.leveled[self.family], held.slope[groups], 0.0)
+        self.system = LevelSystem(blocks, held.free[groups], share, slope, held.omega[self.family])
+
+    def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        c = np.zeros_like(balance)
+        d, levels = self.system.solve_with_levels(right, balance[self.family])
+        c[self.family] = -levels
+        return d, c
+
+
+_HELD = 1e8  # times the curvature: the softness of an entry without a price
+
+
+class _Averaged:
+    """The same where prices are passed on less their mean r.
+
+    With n = d - r, c minus the mean of what the rows then move, and S softness,
+
+        (curvature + S) n + c + S r = right,        mean(n) = 0,        mean(S n) + mean(S) r = mean(right).
+
+    One factorisation per group, and one for the two unknowns of every class. A class whose means are all equal has a level instead.
+    """
+
+    def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
+        self.family, self.share = int(layout.family[groups[0]]), layout.share[groups]
+        self.mean, self.free = layout.averaged[self.family], held.free[groups]
+        self.blocks = block / self.share[:, :, None]
+        self.softness, own = held.softness[groups], np.einsum("gkk->gk", self.blocks)
+        self.slope = np.where(held.leveled[self.family], held.slope[groups], 0.0)
+        self.omega = np.where(self.mean, 0.0, held.omega[self.family])
+        soft = self.softness + held.damping
+        self.soft = np.where(self.free | ~self.mean, soft, _HELD * (own.max(axis=1, keepdims=True) + soft))
+        self.refinements = _UNDAMPING if held.damping else _REFINEMENTS
+        self.alive = self.free | self.mean
+        blocks = self.blocks * (self.alive[:, :, None] & self.alive[:, None, :])
+        np.einsum("gkk->gk", blocks)[:] += np.where(self.alive, self.soft, 1.0)
+        scale = 1.0 / np.sqrt(np.einsum("gkk->gk", blocks))
+        half = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :])) * (scale * self.alive)[:, None, :]
+        self.inverse = half.transpose(0, 2, 1) @ half
+        self.columns = np.stack([np.where(self.mean, 1.0, self.slope), np.where(self.mean, self.soft, 0.0)], axis=1)  # groups x 2 x classes
+        self.columns *= self.alive[:, None]
+        weighed = (self.share[:, :, None] * self.columns)[:, :, :, None] * self.inverse[:, None]
+        corner = np.einsum("gikl,gjl->ikjl", weighed, self.columns)
+        for i, more in enumerate((self.omega, -np.where(self.mean, (self.share * self.soft).sum(axis=0), 0.0))):
+            np.einsum("kk->k", corner[i, :, i])[:] += more
+        corner = corner.reshape(2 * len(self.mean), -1)
+        self.used = np.flatnonzero(np.abs(corner).sum(axis=1))
+        corner = corner[np.ix_(self.used, self.used)]
+        size = 1.0 / np.sqrt(np.abs(corner).max(axis=1))
+        self.corner = size[:, None] * np.linalg.inv(size[:, None] * corner * size) * size
+
+    def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        wanted = np.where(self.mean, 0.0, balance[self.family])
+        right = np.where(self.free, right, 0.0)
+        d, levels = _refined(self._times, self._solve, (right, wanted), self.refinements)
+        c = np.zeros_like(balance)
+        c[self.family] = np.where(self.mean, 0.0, levels)
+        return d, c
+
+    def _centred(self, d: Floats) -> Floats:
+        return d - np.where(self.mean, (self.share * d).sum(axis=0) / self.share.sum(), 0.0)
+
+    def _times(self, d: Floats, levels: Floats) -> tuple[Floats, Floats]:
+        found = self._centred(products(self.blocks, self._centred(d))) + self.softness * d
+        found += self.slope * np.where(self.mean, 0.0, levels)
+        return np.where(self.free, found, 0.0), np.where(self.mean, 0.0, (self.share * self.slope * d).sum(axis=0) - self.omega * levels)
+
+    def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        own = products(self.inverse, right * self.alive)
+        lacks = np.einsum("g,gik,gk->ik", self.share[:, 0], self.columns, own)
+        lacks[0] -= balance
+        lacks[1] -= np.where(self.mean, (self.share * right).sum(axis=0), 0.0)
+        found = np.zeros(lacks.size)
+        found[self.used] = self.corner @ lacks.ravel()[self.used]
+        levels = found.reshape(lacks.shape)
+        n = products(self.inverse, right * self.alive - np.einsum("gik,ik->gk", self.columns, levels))
+        return np.where(self.free, n + np.where(self.mean, levels[1], 0.0), 0.0), levels[0]
+
+
+class _Shared:
+    """Groups that touch each other."""
+
+    def __init__(self, layout: SystemLayout, groups: Places, curvature: Curved, held: Conditions) -> None:
+        family, self.free = layout.family[groups], held.free[groups]
+        self.root = np.sqrt(layout.share[groups])
+        self.places = [
+            (f, k) for f in np.unique(family) for k in np.flatnonzero(held.leveled[f] & (self.free & (family == f)[:, None]).any(axis=0))
+        ]
+        columns = np.zeros((*self.free.shape, len(self.places)))
+        for place, (f, k) in enumerate(self.places):
+            columns[:, k, place] = np.where(family == f, self.root[:, 0] * held.slope[groups, k], 0.0)
+        self.columns, self.omega = columns[self.free], np.array([held.omega[place] for place in self.places])
+        self.refinements = _UNDAMPING if held.damping else _REFINEMENTS
+        self.factor = self._factor(layout, groups, curvature, held) if self.free.any() else None
+        if self.factor is not None and self.places:
+            self.levels = Cholesky(self.factor.square(self.columns) + np.diag(self.omega))
+
+    def _factor(self, layout: SystemLayout, groups: Places, curvature: Curved, held: Conditions) -> Factor:
+        if isinstance(curvature, RowCurvature):
+            return RowFactor(curvature, _designs(curvature.design, layout, groups), held.softness[groups], self.free, held.damping)
+        matrix = _centred(curvature, layout, groups)
+        np.einsum("gkgk->gk", matrix)[:] += held.softness[groups]
+        flat, alive = matrix.reshape(self.free.size, -1), np.flatnonzero(self.free.ravel())
+        return TableFactor(flat if len(alive) == len(flat) else flat[np.ix_(alive, alive)], held.damping)
+
+    def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        d, c = np.zeros(self.free.shape), np.zeros_like(balance)
+        if self.factor is not None:
+            wanted = (self.root * right)[self.free], np.array([balance[place] for place in self.places])
+            d[self.free], levels = _refined(self._times, self._solve, wanted, self.refinements)
+            for place, level in zip(self.places, levels, strict=True):
+                c[place] = level
+        return d / self.root, c
+
+    def _times(self, d: Floats, levels: Floats) -> tuple[Floats, Floats]:
+        assert self.factor is not None
+        found = self.factor.times(d)
+        return (found + self.columns @ levels, d @ self.columns - self.omega * levels) if self.places else (found, levels)
+
+    def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        assert self.factor is not None
+        own = self.factor.solve(right)
+        if not self.places:
+            return own, balance
+        levels = self.levels.solve(own @ self.columns - balance)
+        return own - self.factor.solve(self.columns @ levels), levels
+
+
+Pair = tuple[Floats, Floats]
+
+
+def _refined(times: Callable[[Floats, Floats], Pair], solve: Callable[[Floats, Floats], Pair], wanted: Pair, most: int) -> Pair:
+    """Solve, and solve for what is missing as long as that gets less."""
+    best = found = solve(*wanted)
+    enough, last = _ROUNDING * _largest(wanted), np.inf
+    for _ in range(most):
+        missing = [one - other for one, other in zip(wanted, times(*found), strict=True)]
+        size = _largest(missing)
+        if not size < last:
+            return best
+        best, last = found, size
+        if size <= enough:
+            break
+        more = solve(*missing)
+        found = found[0] + more[0], found[1] + more[1]
+    return found
+
+
+def _largest(pair: Sequence[Floats]) -> float:
+    return max(float(np.abs(each).max(initial=0.0)) for each in pair)
+
+
+def _designs(design: Floats, layout: SystemLayout, groups: Places) -> list[tuple[Floats, Places]]:
+    """Give the design by entries' prices, in units where every share is 1: of some classes, and which; those of one kind together."""
+    root, family = np.sqrt(layout.share[groups, 0]), layout.family[groups]
+    mine = np.unique(family)
+    kinds, kind = np.unique(layout.averaged[mine], axis=1, return_inverse=True)
+    found = []
+    for place, averaged in enumerate(kinds.T):
+        own = design / root
+        for f in mine[averaged]:
+            length = np.where(family == f, root, 0.0) / np.sqrt(layout.total[f, 0])
+            own = own - np.outer(own @ length, length)
+        found.append((own, np.flatnonzero(kind.ravel() == place)))
+    return found
+
+
+def _centred(block: Floats, layout: SystemLayout, groups: Places) -> Floats:
+    """Give the curvature of a component by its entries' prices, in units where every share is 1."""
+    root = np.sqrt(layout.share[groups, 0])
+    matrix: Floats = block / root[:, None, None, None] / root[None, None, :, None]
+    for f in np.unique(layout.family[groups]):
+        columns = np.flatnonzero(layout.averaged[f])
+        mine = np.flatnonzero(layout.family[groups] == f)
+        if len(columns):
+            part = matrix[mine[:, None], columns]
+            matrix[mine[:, None], columns] = part - root[mine, None, None, None] * np.tensordot(root[mine], part, 1) / layout.total[f, 0]
+            part = matrix[:, :, mine[:, None], columns]
+            mean = np.einsum("g,abgk->abk", root[mine], part)[:, :, None, :] / layout.total[f, 0]
+            matrix[:, :, mine[:, None], columns] = part - root[mine, None] * mean
+    return matrix

@@ -1,0 +1,90 @@
+"""The systems of the interior point are solved as written down, whichever way they are factorised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_solvers_families import FamilyCase, problem_of
+
+from r2b._solve.solvers.conditions import Conditions, system_of
+from r2b._solve.solvers.factors import Cholesky, RowCurvature
+from r2b._solve.solvers.general import GeneralInterior
+from r2b._solve.solvers.systems import curvature_of, fold
+
+
+def written_out(method, groups, block, held, right, balance):
+    """Solve the system of one component by its definition: the matrix of all its entries and levels at once."""
+    layout, (n, n_classes) = method.layout, right.shape
+    share, family = layout.share[groups, 0], layout.family[groups]
+    centring = np.eye(n * n_classes).reshape(n, n_classes, n, n_classes)
+    for f, k in zip(*np.nonzero(layout.averaged), strict=True):
+        mine = np.flatnonzero(family == f)
+        centring[mine[:, None], k, mine, k] -= share[mine] / share[mine].sum()
+    table = np.einsum("gkl,gh->gkhl", block, np.eye(n)) if block.ndim == 3 else block
+    whole = table.reshape(n * n_classes, -1) / np.repeat(share, n_classes)[:, None]
+    centring = centring.reshape(n * n_classes, -1)
+    matrix = centring @ whole @ centring + np.diag(held.softness[groups].ravel())
+    free = held.free[groups].ravel()
+    places = [(f, k) for f, k in zip(*np.nonzero(held.leveled), strict=True) if (held.free[groups][family == f, k]).any()]
+    columns = np.zeros((n, n_classes, len(places)))
+    for place, (f, k) in enumerate(places):
+        columns[family == f, k, place] = held.slope[groups][family == f, k]
+    columns = columns.reshape(n * n_classes, -1)
+    rows = (columns * np.repeat(share, n_classes)[:, None]).T
+    corner = -np.diag([held.omega[place] for place in places])
+    system = np.block([[matrix[np.ix_(free, free)], columns[free]], [rows[:, free], corner]])
+    found = np.linalg.solve(system, np.concatenate([right.ravel()[free], [balance[place] for place in places]]))
+    d = np.zeros(n * n_classes)
+    d[free] = found[: free.sum()]
+    return d.reshape(n, n_classes)
+
+
+@pytest.mark.parametrize(
+    ("design", "bound", "rows", "epsilon"),
+    [
+        ("memberships", "range", 12, "tiny"),
+        ("memberships", "to_overall", 12, "mixed"),
+        ("memberships", "ratio", 12, "tiny"),
+        ("memberships", "to_overall", 200, "tiny"),
+        ("both", "target", 12, "tiny"),
+        ("both", "to_overall", 200, "mixed"),
+        ("crossings", "to_overall", 60, "tiny"),
+        ("crossings", "to_overall", 60, "mixed"),
+        ("crossings", "ratio", 60, "tiny"),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False], ids=["all entries", "some entries"])
+def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole):
+    problem, _ = problem_of(FamilyCase(design, bound, epsilon, rows=rows, seed=5))
+    method, rng = GeneralInterior(problem), np.random.default_rng(0)
+    layout = method.layout
+    d = 10.0 ** rng.uniform(-3, 0, method.rows.y.shape)
+    softness = 10.0 ** rng.uniform(-4, 1, layout.bound.shape)
+    free = layout.bound & (whole | (rng.random(layout.bound.shape) < 0.7))
+    omega = np.where(layout.leveled, rng.random(layout.leveled.shape), 0.0)
+    held = Conditions(free, softness, np.where(layout.bound, layout.high_slope, 0.0), layout.leveled, omega)
+    right, balance = rng.standard_normal(free.shape), np.where(layout.leveled, rng.standard_normal(omega.shape), 0.0)
+    curved = curvature_of(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
+    tables = fold(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
+    if rows == 12:
+        assert all(isinstance(each, RowCurvature) for each in curved)
+    for component, one, table in zip(layout.components, curved, tables, strict=True):
+        groups = component.groups
+        wanted = written_out(method, groups, table, held, right[groups], balance)
+        for curvature in (one, table):
+            found, _ = system_of(layout, component, curvature, held).solve(right[groups], balance)
+            assert np.abs(found - wanted).max() < 1e-8 * np.abs(wanted).max()
+
+
+def test_a_factorisation_by_blocks_solves_for_columns_and_halves():
+    rng = np.random.default_rng(1)
+    half = rng.standard_normal((250, 300)) * 10.0 ** rng.uniform(-3, 3, (250, 1))
+    matrix, columns = half @ half.T, rng.standard_normal((250, 3))
+    factor = Cholesky(matrix)
+    assert np.abs(matrix @ factor.solve(columns) - columns).max() < 1e-8
+    assert np.allclose(factor.half(columns).T @ factor.half(columns), columns.T @ np.linalg.solve(matrix, columns), rtol=1e-8)
+
+
+def test_what_is_not_positive_definite_is_refused():
+    with pytest.raises(np.linalg.LinAlgError):
+        Cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
