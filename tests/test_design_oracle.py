@@ -158,7 +158,7 @@ def test_the_optimum_is_that_of_the_table_of_cells(sensitive, epsilon, lam, monk
         }
         by_row = r2b.debias(y, **given)
         with monkeypatch.context() as patch:
-            patch.setattr(jobs, "_by_row", lambda rows: False)
+            patch.setattr(jobs, "by_row", lambda cells, n_rows: False)
             by_cell = r2b.debias(y, **given)
         assert by_row.status.ok and by_row.certificate.holds and by_cell.status.ok
         assert by_row.certificate.objective == pytest.approx(by_cell.certificate.objective, abs=1e-9)
@@ -197,7 +197,7 @@ def test_costs_of_changes_are_those_of_the_table_of_cells(monkeypatch):
     costs = np.random.default_rng(2).uniform(0.5, 2.0, (5, 5)) * (1 - np.eye(5))
     given = {"sensitive_features": r2b.Membership(matrix), "costs": costs, "lam": 0.4}
     by_row = r2b.debias(y, **given)
-    monkeypatch.setattr(jobs, "_by_row", lambda rows: False)
+    monkeypatch.setattr(jobs, "by_row", lambda cells, n_rows: False)
     by_cell = r2b.debias(y, **given)
     assert by_row.certificate.holds
     assert by_row.certificate.objective == pytest.approx(by_cell.certificate.objective, abs=1e-9)

@@ -15,6 +15,7 @@ from r2b._data import Dataset, Groups, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import workers
+from r2b._data.groups import Layout
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.numbers import read_costs
 from r2b._labels.debiasing import Settings
@@ -207,7 +208,7 @@ class MemoryTask(Task):
         kernel = settings.kernel
         if settings.objective == "agreement":  # a path of many passes, which repay the loading of a kernel sooner
             kernel = chosen_kernel(kernel, _PASSES * rows.entries)
-        if _by_row(labels):
+        if by_row(dataset.groups, len(rows.groups)):
             families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
             oracle = DesignOracle.of(rows, parity, kernel, settings.threads, truth)
             before = oracle.label_means()
@@ -288,10 +289,9 @@ class MemoryTask(Task):
         return table
 
 
-def _by_row(rows: Rows) -> bool:
+def by_row(cells: Layout, n_rows: int) -> bool:
     """Whether rows count in parts, and so few of them share a cell that a table of cells would be no shorter than they are."""
-    assert rows.dataset is not None
-    return set(rows.dataset.groups.kinds) != {CATEGORICAL} and len(rows.groups) <= _ROWS_PER_CELL * rows.n_groups
+    return set(cells.kinds) != {CATEGORICAL} and n_rows <= _ROWS_PER_CELL * cells.n_groups
 
 
 def open_job(y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any) -> MemoryTask:

@@ -83,8 +83,8 @@ class Scan:
         sensitive_features, control_features, sample_weight
             Names of columns.
         sample_entries : int
-            Probabilities only: how many numbers of the table are brought home as a sample, on which prices are first found. All rows where
-            there are no more. It changes the number of passes, never the answer.
+            For probabilities, and for uncertain and continuous attributes: how many numbers of the table are brought home as a sample, on
+            which prices are first found. All rows where there are no more. It changes the number of passes, never the answer.
         **options : Options
             As for :func:`r2b.debias`.
 
@@ -95,7 +95,8 @@ class Scan:
 
         Notes
         -----
-        Class labels take one pass that counts. Probabilities take one that counts cells, one that decodes, and a few over decoded blocks.
+        Class labels take one pass that counts. Probabilities, and labels beside uncertain or continuous attributes, take one that counts
+        cells, one that decodes, and a few over decoded blocks.
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         with self._opened(roles, options, sample_entries) as (task, rows):

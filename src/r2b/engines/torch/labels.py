@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Unpack
@@ -15,6 +15,7 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import is_a, one_of
 from r2b._data import Dataset, Groups, Schema
+from r2b._data.attributes import CATEGORICAL
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels, read_known_labels, read_labels
@@ -24,9 +25,11 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.forms.keyed import BITS, FIRST, GOLDEN, SECOND, seed_word
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, floating
-from r2b._labels.task import MemoryTask, Task
+from r2b._labels.task import MemoryTask, Task, by_row
 from r2b.engines.torch import reading
 from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, DeviceTask, LabelBatches, batch_rows_for, choose_kernel, line_of
+from r2b.engines.torch.parts import DevicePartsOracle, distributions, parts_task
+from r2b.engines.torch.plain import project
 from r2b.engines.torch.rows import DeviceRows, add_by_cell
 from r2b.errors import ParameterError
 
@@ -75,6 +78,7 @@ class TensorRows(LabelRows):
     schema: Schema
     kernel: DeviceKernel = "auto"
     reads: int = 0
+    _designs: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
@@ -126,6 +130,12 @@ class TensorRows(LabelRows):
 
     def _answers(self, rule: Rule, part: slice, dtype: torch.dtype) -> Tensor:
         y, device = self.y[part].to(self.rows.device), self.rows.device
+        if set(self.groups.kinds) != {CATEGORICAL} and rule.table is None:
+            truth = distributions(y, len(rule.schema.classes))
+            if rule.unchanged:
+                return truth.to(dtype)
+            size = torch.tensor(rule.lam, dtype=torch.float64, device=device)
+            return (project(truth - self._shifts(rule, part), size)[0] / size).to(dtype)
         if not rule.schema.is_soft:
             channel = torch.tensor(rule.response(self.groups).channel()).to(device)
             return channel[self.rows.cells[part].long(), y.long()].to(dtype)
@@ -136,6 +146,15 @@ class TensorRows(LabelRows):
         shifts = rule.families.shifts(self.groups, rule.prices)
         choose_kernel(self.kernel, device, y.shape[1]).answer(y, rows, line_of(shifts, rule.lam, device), out)
         return out
+
+    def _shifts(self, rule: Rule, part: slice) -> Tensor:
+        """Give what the prices of its groups add up to for each row, where nearly every row may be a cell of its own."""
+        families, device = rule.families, self.rows.device
+        if id(families) not in self._designs:
+            self._designs.clear()
+            design = np.concatenate([how.design(self.groups) for how in families.counting], axis=1)
+            self._designs[id(families)] = torch.from_numpy(design).to(device)
+        return self._designs[id(families)][self.rows.cells[part].long()] @ torch.tensor(rule.prices, device=device)
 
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
         """Draw one class per row on the device; by keys on the host. The draws are the same."""
@@ -317,7 +336,9 @@ def debias(  # type: ignore[misc] # another choice of kernels
         weight = None if sample_weight is None else reading.read_weight(sample_weight, len(labels), place)
         rows = DeviceRows(cells, groups.n_groups, groups.counts, weight)
         task: Task
-        if labels.ndim == 2:
+        if by_row(groups, len(labels)) and costs is None:
+            labels, task = _parts_task(labels, rows, groups, request, settings, batch_rows, normalize=normalize)
+        elif labels.ndim == 2:
             labels = reading.prepared(labels, normalize=normalize)
             task = _soft_task(labels, rows, groups, request, settings, kernel, batch_rows)
         else:
@@ -325,8 +346,27 @@ def debias(  # type: ignore[misc] # another choice of kernels
             task = MemoryTask.of(table, request, settings, costs)
         warn_of_doubts(task)
         fair = task.solve()
-        reads = task.oracle.reads if isinstance(task.oracle, DeviceOracle) else 0
+        reads = task.oracle.reads if isinstance(task.oracle, (DeviceOracle, DevicePartsOracle)) else 0
         return replace(fair, rows=TensorRows(labels, rows, groups, reading.library_of(y) or "torch", fair.schema, kernel, reads))
+
+
+def _parts_task(
+    y: Tensor, rows: DeviceRows, groups: Groups, request: Request, settings: Settings, batch_rows: int | None, *, normalize: bool
+) -> tuple[Tensor, Task]:
+    """Give labels as they are kept, and the task of rows of which nearly every one is a cell of its own."""
+    if y.ndim == 2:
+        y = reading.prepared(y, normalize=normalize)
+        classes = read_labels(np.eye(1, y.shape[1]), normalize=False, fewest_classes=2).vocabulary
+        batch_rows = batch_rows_for(y, rows.device) if batch_rows is None and y.device != rows.device else batch_rows
+    else:
+        y, values, _ = reading.compact(y.to(rows.device))
+        classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary
+    schema = Schema(*groups.parts, classes=classes, is_soft=y.ndim == 2)
+    task = parts_task(y, rows, groups, schema, request, settings, batch_rows)
+    if y.ndim == 2:
+        _, least, off = task.oracle.label_sums
+        reading.refuse_rows(y, least, off)
+    return y, task
 
 
 def _soft_task(

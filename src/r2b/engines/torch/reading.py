@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from r2b._data import Groups
+from r2b._data import Continuous, Groups, Membership
 from r2b._data.arrays import Array, Whole
 from r2b._data.columns import argument_error
 from r2b._data.compute import parts_of
@@ -94,7 +94,11 @@ def _from_host(array: Array, what: str) -> Tensor:
 
 
 def host_array(value: Any) -> Any:
-    """Bring arrays to the host, in the form they came in: alone, by name or in a list."""
+    """Bring arrays to the host, in the form they came in: alone, by name, in a list or as an attribute that is no category."""
+    if isinstance(value, Membership):
+        return replace(value, probabilities=host_array(value.probabilities))
+    if isinstance(value, Continuous):
+        return replace(value, values=host_array(value.values))
     if isinstance(value, Mapping):
         return {name: host_array(column) for name, column in value.items()}
     if isinstance(value, (list, tuple)) and any(map(library_of, value[:1])):
@@ -151,7 +155,7 @@ def read_cells(sensitive: Any, control: Any, device: torch.device, missing: str)
     shapes = {column.shape for column in own + others}
     # What is not as long as the rest, or of another form, is for the host to refuse.
     if not own or bool(others) is (control is None) or len(shapes) > 1 or own[0].ndim != 1 or not len(own[0]):
-        groups = read_groups(host_array(sensitive), control_features=host_array(control), missing=missing)
+        groups = read_groups(host_array(sensitive), control_features=host_array(control), missing=missing, categorical_only=False)
         codes, counts = torch.from_numpy(groups.codes.astype(np.int64)).to(device), groups.counts
     else:
         codes, counts, table = _crossed(own + others)
