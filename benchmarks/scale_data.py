@@ -23,7 +23,7 @@ def classes(rows: int, path: Path, n_classes: int = 16, n_groups: int = 5, seed:
     with pq.ParquetWriter(path, schema, compression="snappy") as writer:
         for start in range(0, rows, ROW_GROUP):
             n = min(ROW_GROUP, rows - start)
-            group = rng.integers(0, n_groups, n).astype(np.int8)
+            group = rng.integers(0, n_groups, n).astype(np.int16)
             draw = rng.random(n)
             label = np.minimum(
                 (draw[:, None] > shares[group]).sum(axis=1) if n_classes <= 64 else _searched(shares, group, draw), n_classes - 1
@@ -56,7 +56,7 @@ def soft(rows: int, path: Path, n_classes: int = 16, n_groups: int = 5, seed: in
     with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=["group"]) as writer:
         for start in range(0, rows, ROW_GROUP):
             n = min(ROW_GROUP, rows - start)
-            group = rng.integers(0, n_groups, n).astype(np.int8)
+            group = rng.integers(0, n_groups, n).astype(np.int16)
             matrix = rng.standard_exponential((n, n_classes), np.float32) ** 2 * tilt[group].astype(np.float32)
             matrix /= matrix.sum(axis=1, keepdims=True)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), n_classes)

@@ -183,6 +183,22 @@ def test_parquet_keeps_types_notes_codecs_and_row_groups(tmp_path: Path) -> None
     assert new.metadata.row_group(0).column(7).compression == "ZSTD"
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_long_batches_get_their_labels_part_by_part(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = tmp_path / "people.parquet"
+    pq.write_table(
+        PEOPLE.set_column(PEOPLE.schema.get_field_index("job"), "job", PEOPLE["job"].dictionary_encode()), given, row_group_size=211
+    )
+    fair = fair_of(given)
+    fair.write(tmp_path / "whole.parquet", form, random_state=2)
+    monkeypatch.setattr("r2b.engines.files.writing._ROWS", 50)
+    fair.write(tmp_path / "parts.parquet", form, random_state=2)
+    whole, parts = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert whole.read().equals(parts.read())
+    sizes = [[file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] for file in (whole, parts)]
+    assert sizes[0] == sizes[1] and (form == "expand" or set(sizes[0][:-1]) == {211})
+
+
 def test_a_row_group_that_is_too_large_to_hold_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(PEOPLE, tmp_path / "p.parquet")
     monkeypatch.setattr("r2b.engines.files.typed._HELD_BYTES", 1 << 15)

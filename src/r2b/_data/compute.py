@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -327,3 +329,16 @@ def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | 
         for each in waiting:
             each.cancel()
         pool.shutdown(wait=True)
+
+
+def give_back() -> None:
+    """Give memory that is free back to the system: Arrow and the C library keep it, and what comes next would come on top.
+
+    Examples
+    --------
+    >>> give_back()
+    """
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):  # glibc's, and no other's
+        ctypes.CDLL(None).malloc_trim(0)

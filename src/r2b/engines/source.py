@@ -19,7 +19,7 @@ from r2b._data.arrays import Array, Whole, smallest_unsigned
 from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
-from r2b._labels.forms.rounding import picked
+from r2b._labels.forms.rounding import padded, past
 from r2b._labels.forms.turns import round_rows
 from r2b._labels.labels import Form
 from r2b._labels.rows import FairRows, Response
@@ -83,6 +83,11 @@ class Relabel:
         """The map from old to new labels, for every cell of the schema."""
         return self.rule.response(self.decode.schema)
 
+    @cached_property
+    def _ends(self) -> Whole:
+        assert self.borders is not None
+        return padded(self.borders)
+
     def rows(self, data: Dataset) -> FairRows:
         """Give the rows of a batch with their new labels."""
         return FairRows(data, self.response if self.decode.roles.categorical else self.rule.response(data.groups))
@@ -144,7 +149,7 @@ class Relabel:
         if self.response.unchanged and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
-            return picked(joint_codes(data), draws, self.borders)
+            return past(joint_codes(data), draws, self._ends, data.n_classes)
         if self.decided is not None:
             mine: Any = slice(batch.first, batch.first + len(batch))
             return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]

@@ -13,7 +13,7 @@ import numpy as np
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.compute import refuse_beyond_memory
+from r2b._data.compute import give_back, refuse_beyond_memory
 from r2b._data.dataset import Labels, read
 from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
@@ -266,10 +266,12 @@ class TableRows(LabelRows):
                 n_classes=n_classes,
                 n_cells=n_cells,
             )
+        give_back()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
         found: Whole | Search = Search.of(whole_counts(counts, relabel.response.channel(), relabel.random_state).reshape(-1, n_classes))
         while isinstance(found, Search):
             found = found.borders(self.source.reduce(relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)))
+            give_back()
         return found
 
 

@@ -342,11 +342,19 @@ def picked(pairs: Array, draws: Whole, borders: Whole) -> Array:
     >>> picked(np.array([0, 0, 1]), np.array([3, 9, 0]), np.array([[5], [0]]))
     array([0, 1, 1], dtype=uint8)
     """
-    n_classes = borders.shape[1] + 1
-    width = 1 << max((n_classes - 1).bit_length(), 1)
-    padded = np.full((len(borders), width), np.iinfo(np.int64).max)
-    padded[:, : n_classes - 1] = borders
-    return ends_passed(padded, pairs.astype(np.intp), draws).astype(smallest_unsigned(n_classes))
+    return past(pairs, draws, padded(borders), borders.shape[1] + 1)
+
+
+def padded(borders: Whole) -> Whole:
+    """Give the borders of each pair as a row whose length is a power of two, for :func:`past`."""
+    ends = np.full((len(borders), 1 << max(borders.shape[1].bit_length(), 1)), np.iinfo(np.int64).max)
+    ends[:, : borders.shape[1]] = borders
+    return ends
+
+
+def past(pairs: Array, draws: Whole, ends: Whole, n_classes: int) -> Array:
+    """Give the new class of rows, of padded borders: they are padded once, however many batches of rows there are."""
+    return ends_passed(ends, pairs.astype(np.intp), draws).astype(smallest_unsigned(n_classes))
 
 
 def handed_out(whole: Whole, pairs: Array, draws: Whole) -> Array:

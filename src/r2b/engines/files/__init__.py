@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
-from r2b._data.compute import ahead
+from r2b._data.compute import ahead, give_back
 from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.staging import local_path
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
@@ -284,6 +284,7 @@ class FileSource(Source):
                 total += job.n_rows
                 told(job)
         self._rows[:] = [total]
+        give_back()
 
     def teller(self, done: Mapping[int, int] = _NONE) -> Callable[[ReadJob], None]:
         """Give what is called with every job of a pass, and tells whoever watches; ``done`` are rows of files that need none."""

@@ -226,6 +226,8 @@ class ParquetOut(Out):
         self.like_input = isinstance(file, ParquetStored)
         self._held: list[Any] = []
         self._place = ""
+        groups = enumerate(file.groups) if isinstance(file, ParquetStored) and relabel.form != "expand" else ()
+        self._sizes = {file.place(number): n_rows for number, n_rows in groups}  # type: ignore[attr-defined]
         with self.abandoned_on_error():
             options = _like(file.metadata(), schema, relabel) if isinstance(file, ParquetStored) else {}
             self._writer = parquet().ParquetWriter(self._file, schema, **options)
@@ -239,6 +241,8 @@ class ParquetOut(Out):
                 self._flush()
             self._place = place
             self._held.append(record)
+            if held + record.num_rows == self._sizes.get(place):  # whole: it need not wait for the next one
+                self._flush()
 
     def _flush(self) -> None:
         if self._held:

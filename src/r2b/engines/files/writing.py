@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from r2b._data.compute import ahead
+import numpy as np
+
+from r2b._data.compute import ahead, parts_of
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
@@ -32,6 +34,7 @@ Piece = Any
 """What is written of some rows: record batches with their places, or bytes."""
 
 _DELIMITED = ("csv", "tsv")
+_ROWS = 1 << 18  # that get new labels at once: what is made of them on the way is held in every thread
 _SYNCED = 8  # files that wait for the disk at once
 _EMPTY_IS_MISSING = (*_DELIMITED, "xlsx")
 
@@ -265,6 +268,20 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format, staged: Staged 
             told(job)
 
 
+def _relabelled(relabel: Relabel, batch: Batch) -> NewColumns:
+    """Make the new columns of a batch, of a long one part by part."""
+    if len(batch) <= _ROWS:
+        return relabel(batch)
+    parts = parts_of(len(batch), _ROWS)
+    made = []
+    for part in parts:
+        first, offset = batch.first + part.start, batch.offset + part.start
+        made.append(relabel(replace(batch, record=batch.record.slice(part.start, _ROWS), first=first, offset=offset)))
+    columns = {name: pyarrow().concat_arrays([each.columns[name] for each in made]) for name in made[0].columns}
+    rows = [each.rows + part.start for part, each in zip(parts, made, strict=True) if each.rows is not None]
+    return NewColumns(columns, np.concatenate(rows) if rows else None)
+
+
 def _by_line(source: FileSource, shape: Format) -> bool:
     return shape.is_text and source.listing.format.kind == shape.kind
 
@@ -284,7 +301,7 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format, coded: Collectio
             if found is not None:
                 every = iter(parted(found[0], sizes))
                 return [[next(every) for _ in batches] for batches in read]
-        return [[relabel(full(number, batch)) for batch in batches] for (number, _), batches in zip(bundle, read, strict=True)]
+        return [[_relabelled(relabel, full(number, batch)) for batch in batches] for (number, _), batches in zip(bundle, read, strict=True)]
 
     def lines(bundle: Bundle) -> list[Piece]:
         batches = read_together(source, bundle, relabel.needed, coded, relabel.rows_at_once)
