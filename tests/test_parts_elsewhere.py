@@ -127,6 +127,27 @@ def test_other_bounds_are_settled_on_all_rows(bound: str, tmp_path: Path) -> Non
         solved(source_of("parquet", tmp_path), "membership", "classes", families=[family], min_group_size=int(rows.min()) + 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "weight"), [("membership", "classes", None), ("age", "soft", "w"), ("all", "classes", "w"), ("all", "soft", None)]
+)
+def test_rows_are_rounded_in_the_order_of_the_attribute_part_by_part(
+    name: str, kind: str, weight: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of the sorted rows hold a fraction of them each; the classes are those that sorting all of them gives."""
+    monkeypatch.setattr("r2b.engines.parts.rounding._SORTED", 3000)
+    fair = solved(source_of("parquet", tmp_path), name, kind, sample_weight=weight)
+    made = pa.Table.from_batches(list(fair.frame("round", random_state=SEED)))
+    y = np.column_stack([table()[each] for each in SCORES]) if kind == "soft" else table()["job"]
+    chosen = {each: value for each, value in shuffled("all").items() if name == "all" or each == ("g" if name == "membership" else "age")}
+    if name == "age":
+        chosen = {"age": r2b.Continuous(table()["age"].to_numpy())}
+    own = r2b.debias(
+        y, sensitive_features=chosen, sample_weight=None if weight is None else table()[weight], epsilon=EPSILON, families="marginal"
+    ).round(SEED)
+    wanted = [SCORES[each] for each in own] if kind == "soft" else own.to_pylist()
+    assert made[made.column_names[-1]].to_pylist() == wanted
+
+
 def source_of(engine: str, folder: Path) -> Any:
     if engine == "parquet":
         return str(in_files(folder))
@@ -360,6 +381,40 @@ def test_what_takes_rows_in_memory_is_refused_where_they_have_no_order(asked: di
         solved(source_of("dask", tmp_path), "membership", "classes", **asked)
     assert "write them to files and scan those" in refused.value.remedy
     assert solved(source_of("parquet", tmp_path), "membership", "classes", **asked).status.ok
+
+
+def test_tables_of_answers_belong_to_the_values_that_were_fitted() -> None:
+    """Agreement with many classes has no prices that tell labels, but a table by cell: batches have the cells of the whole table."""
+    rng = np.random.default_rng(2)
+    age = rng.integers(20, 32, 3000).astype(float)
+    label = np.where(rng.random(3000) < (age - 15) / 25, rng.integers(0, 20, 3000), 0)
+    own = r2b.debias(label, sensitive_features={"age": r2b.Continuous(age, basis="linear")}, objective="agreement", epsilon=0.05)
+    source = r2b.scan(pa.table({"y": label, "age": age}))
+    object.__setattr__(source.source, "batch_rows", 307)
+    fair = source.debias("y", sensitive_features=r2b.Continuous("age", basis="linear"), objective="agreement", epsilon=0.05)
+    assert fair.table is not None
+    soft = fair.frame("soft")
+    assert np.array_equal(np.column_stack([soft[each] for each in soft.column_names[2:]]), own.soft_labels)
+
+
+def test_audits_do_not_depend_on_how_rows_without_an_order_are_cut(tmp_path: Path) -> None:
+    frame, asked = pytest.importorskip("dask.dataframe"), {"families": "marginal", "n_boot": 20, "n_permutations": 20}
+    seen = []
+    for n_partitions in (1, 5):
+        rows = table() if n_partitions == 1 else table().take(np.arange(N)[::-1])
+        scanned = r2b.scan(frame.from_pandas(rows.to_pandas(), npartitions=n_partitions, sort=False))
+        seen.append(scanned.audit("job", sensitive_features=ATTRIBUTES["all"], sample_weight="w", **asked))
+    whole = r2b.audit(table()["job"], sensitive_features=shuffled("all"), sample_weight=table()["w"], **asked)
+    assert str(seen[0]) == str(seen[1])
+    for one, other in zip(seen[0].families, whole.families, strict=True):
+        assert one.name == other.name and one.parity == pytest.approx(other.parity, abs=1e-12)
+
+
+def shuffled(name: str) -> dict[str, Any]:
+    """The attributes in the order of the table."""
+    columns = table()
+    member = r2b.Membership(np.column_stack([columns[each] for each in G]), groups=list(G))
+    return {"sex": columns["sex"], "age": r2b.Continuous(columns["age"].to_numpy(), knots=4), "g": member}
 
 
 def test_functions_that_look_at_other_values_are_refused(tmp_path: Path) -> None:

@@ -26,9 +26,10 @@ from r2b._verify.claims import Check, Verification, claim_of, difference, insist
 from r2b._verify.evidence import RowSums
 from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spelled_schema
 from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.gathering import held_rows
 from r2b.engines.roles import names_of, refuse_columns
 from r2b.engines.source import Relabel
-from r2b.engines.table_rows import TableRows, held_rows, recounted
+from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 _READING = ("format", "encoding", "delimiter", "na", "watch")

@@ -250,18 +250,21 @@ class Decode:
         Classes, and every cell there is.
     normalize : bool
         Divide rows of probabilities by their sums.
+    known : bool
+        Whether rows must be of cells of the schema although some attributes are no categories: where a table has the answers of cells.
     """
 
     roles: ColumnRoles
     schema: Schema
     normalize: bool = False
+    known: bool = False
 
     def read(self, batch: Batch) -> Dataset:
         """Read labels and cells; an error says where the row is."""
         roles, columns = self.roles, batch.columns
         with batch.placed(roles.called):
             y = roles.labels(columns, len(self.schema.classes))
-            known = roles.categorical
+            known = roles.categorical or self.known
             return self.schema.read(y, **roles.features(columns), normalize=self.normalize, known_crossings=known)
 
     def weight(self, batch: Batch) -> Array | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
@@ -14,7 +13,7 @@ from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import give_back, refuse_beyond_memory
-from r2b._data.dataset import Labels, read
+from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
 from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
@@ -25,7 +24,9 @@ from r2b._labels.realised import Realised, realised
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch
+from r2b.engines.gathering import read_rows
 from r2b.engines.parts.leaving import measured_parts
+from r2b.engines.parts.rounding import decided_in_order
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
 from r2b.engines.source import (
     NO_ATTRIBUTE,
@@ -210,20 +211,23 @@ class TableRows(LabelRows):
     def relabelled(self, rule: Rule, form: Form, names: tuple[str, ...], random_state: int, keys: tuple[str, ...]) -> Relabel:
         """Give what makes new columns of these names; arguments as for :meth:`relabel`, checked."""
         roles = replace(self.roles, key=keys)
-        made = Relabel(Decode(roles, rule.schema, self.normalize), rule, form, names, random_state)
+        made = Relabel(Decode(roles, rule.schema, self.normalize, rule.known_crossings), rule, form, names, random_state)
         if form != "round" or (rule.unchanged and not roles.soft):
             return made
         if roles.categorical and self.counts is not None and roles.weight is None:
             return replace(made, borders=self._borders(made))
         try:
-            at_once = keys or self.held is not None or not roles.categorical
-            return self._decided_by_draws(made) if at_once else replace(made, decided=self._decided(made))
+            if keys or self.held is not None or not (roles.categorical or self.source.ordered):
+                return self._decided_by_draws(made)
+            return replace(made, decided=self._decided(made))
         except EmptyError:  # prices are applied to a batch of a stream in which nothing came
             return made
 
     def _decided(self, relabel: Relabel) -> Array:
         """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
         decode, source, heaviest = relabel.decode, self.source.with_numbers(self.roles.numbers), None
+        if not self.roles.categorical:
+            return decided_in_order(source, relabel, self.total or 0)
         if self.roles.weight is not None:
             heaviest = source.reduce(self.roles.used, Heaviest(decode))
         turns = Turns(len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True)
@@ -275,12 +279,6 @@ class TableRows(LabelRows):
         return found
 
 
-def read_rows(columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
-    """Read whole columns as rows with the codes of a schema."""
-    y, weight = roles.labels(columns, len(schema.classes)), roles.weights(columns)
-    return schema.read(y, **roles.features(columns), sample_weight=weight, normalize=normalize, known_crossings=roles.categorical)
-
-
 def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     """Refuse names of new columns that columns have already."""
     taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
@@ -311,41 +309,6 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
         problem = f"The lists of probabilities have {'one entry' if length else 'no entries'}."
         raise ParameterError(problem, remedy="Give one probability per class.", n_classes=len(classes))
     return classes
-
-
-def held_rows(source: Source, roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
-    """Read the columns that are used into memory, as rows in their order with the codes of a schema."""
-    return read_rows(_columns(source, roles, "group"), roles, schema, normalize)
-
-
-def _columns(source: Source, roles: ColumnRoles, missing: str) -> dict[str, Any]:
-    """Read the columns that are used into memory; rows without a label, or without an attribute where that is an error, are refused."""
-    source = source.with_numbers(roles.numbers)
-    if not roles.categorical and not source.ordered:
-        raise ParameterError(
-            f"The rows of {source.name} have no order, and continuous and uncertain attributes are read row by row.",
-            remedy="Read the columns into memory and use r2b.debias or r2b.audit, or write them to files and scan those.",
-        )
-    columns = source.columns(roles.used)
-    for name in (*roles.label, *roles.sensitive, *roles.control):
-        label = name in roles.label
-        if columns[name].null_count and (label or missing == "error"):
-            source.refuse_missing(name, NO_LABEL if label else NO_ATTRIBUTE)
-    return columns
-
-
-def gathered(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2) -> Dataset:
-    """Read the columns that are used into memory, as rows in their order."""
-    columns = _columns(source, roles, missing)
-    return read(
-        roles.labels(columns),
-        **roles.features(columns),
-        sample_weight=roles.weights(columns),
-        normalize=normalize,
-        fewest_classes=fewest_classes,
-        missing=missing,
-        weightless="allow",
-    )
 
 
 def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None:

@@ -27,12 +27,13 @@ from r2b._labels.task import MemoryTask, Task
 from r2b._labels.unseen import Unseen, widened
 from r2b.engines.audits import added_up, cells_for_audit
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
+from r2b.engines.gathering import gathered
 from r2b.engines.opening import open_source
 from r2b.engines.parts.leaving import Readable
 from r2b.engines.parts.tables import rows_in_parts
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, refuse_lists_as_text, with_attributes
 from r2b.engines.source import Source
-from r2b.engines.table_rows import TableRows, classes_of, gathered, recounted, refuse_gaps, refuse_other_kind
+from r2b.engines.table_rows import TableRows, classes_of, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import dataset_of, groups_of
 from r2b.errors import ParameterError, UnseenError
 
@@ -199,7 +200,7 @@ class Scan:
         if roles.soft and unseen == "overall":
             fair = replace(fair, rule=self._widened(fair, roles))
         elif not roles.categorical:
-            read = Readable(Decode(roles, fair.schema, normalize))
+            read = Readable(Decode(roles, fair.schema, normalize, fair.rule.known_crossings))
             total = self.source.with_numbers(roles.numbers).reduce(roles.described, read) or 0
         elif not roles.soft:
             try:
@@ -255,7 +256,8 @@ class Scan:
         -----
         Class labels are counted in one pass, also with weights as long as few of them differ. So are the groups of probabilities, whose
         rows are then added up in a second pass where they are many (:func:`r2b.audit`). With clusters, and with continuous and uncertain
-        attributes, probabilities are brought into memory, and refused where they are too many for it.
+        attributes, rows are brought into memory, and refused where they are too many for it; those without an order are put into
+        one that follows from what they hold.
         """
         draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
         request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
@@ -353,7 +355,7 @@ def rows_for_audit(source: Source, roles: ColumnRoles, missing: str, *, normaliz
     """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
     if not roles.soft and roles.categorical and not clustered:
         return counted_rows(source, roles, missing, apart=True)
-    return gathered(source, roles, missing, normalize=normalize, fewest_classes=2 if roles.soft else 1)
+    return gathered(source, roles, missing, normalize=normalize, fewest_classes=2 if roles.soft else 1, any_order=not clustered)
 
 
 def scan(data: Any, **options: Any) -> Scan:

@@ -123,7 +123,7 @@ def opened_parts(
     side = Side(n_cells, len(classes), roles.soft, members)
     empty = columns.schema(classes, np.zeros(columns.width), np.zeros(columns.width, bool))
     request = replace(request, names=classes.values.tolist())
-    with source.blocks(DecodeParts(roles, empty, normalize, columns, request.missing)) as blocks:
+    with source.blocks(DecodeParts(roles, empty, normalize, columns=columns, missing=request.missing)) as blocks:
         seen = look(blocks, side, sample_entries // (len(classes) + columns.width))
         if cell_weight is not None:
             refuse_changed(seen.mass, cell_weight)

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from r2b._constraints.families import Request
 from r2b._data.dataset import read_labels
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask, Task
-from r2b.engines.batch import Batch
 from r2b.engines.engine import refuse_entries
+from r2b.engines.gathering import RowCount, gathered
 from r2b.engines.parts.opening import opened_parts
 from r2b.engines.parts.reading import PartColumns
 from r2b.engines.roles import ColumnRoles, refuse_lists_as_text
 from r2b.engines.source import Source
-from r2b.engines.table_rows import TableRows, classes_of, gathered, refuse_gaps
+from r2b.engines.table_rows import TableRows, classes_of, refuse_gaps
 from r2b.errors import EmptyError
-
-
-@dataclass(frozen=True)
-class RowCount:
-    """How many rows there are."""
-
-    def make(self, batch: Batch) -> int:
-        """Count the rows of a batch."""
-        return len(batch)
-
-    def merge(self, one: int, other: int) -> int:
-        """Add up."""
-        return one + other
 
 
 @contextmanager
