@@ -71,6 +71,8 @@ class RowDesign:
 
     def among(self, groups: Places) -> RowDesign:
         """Give the design of some of its groups, in this order."""
+        if self.places is None and np.array_equal(groups, np.arange(self.table.shape[1])):
+            return self
         return replace(self, places=groups if self.places is None else self.places[groups])
 
     @cached_property
