@@ -1,12 +1,13 @@
 """Whole labels in the order of an attribute, for tables that are larger than memory: rows are sorted by way of scratch files.
 
-Rows with a continuous or uncertain attribute are rounded in its order (:meth:`r2b.FairLabels.round`). One pass finds where to cut that order
-into parts that fit, one puts the answers of every row into its part; then part after part is sorted and rounded.
+Rows with a continuous or uncertain attribute are rounded in its order (:meth:`r2b.FairLabels.round`). One pass finds where to cut that
+order into parts that fit, one puts the answers of every row into its part; then part after part is sorted and rounded.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -93,7 +94,7 @@ def decided_in_order(source: Source, relabel: Relabel, n_rows: int) -> Array:
             order = np.lexsort(keys.T[::-1])
             own = rest[order]
             groups, answers = np.searchsorted(strands, keys[order, 0]), own[:, _NUMBERS:]
-            draws, weight = np.ascontiguousarray(own[:, 1]).view(np.uint64), None if weights is None else own[:, 2]
+            draws, weight = np.ascontiguousarray(own[:, 1]).view(np.int64), None if weights is None else own[:, 2]
             turns.take(groups, draws, weight, done, answers.__getitem__)
             file.seek(0)
             file.truncate()
@@ -126,7 +127,7 @@ def _read(file: IO[bytes], width: int) -> Floats:
     return np.frombuffer(file.read(), np.float64).reshape(-1, width)
 
 
-def _back(codes: Array, files: list[IO[bytes]]) -> Array:
+def _back(codes: Array, files: Sequence[IO[bytes]]) -> Array:
     """Put classes into the order of the rows, by the numbers of rows that files hold."""
     decided, done = np.empty_like(codes), 0
     for file in files:
