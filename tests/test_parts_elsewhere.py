@@ -281,8 +281,22 @@ def test_few_different_rows_are_solved_as_in_memory(name: str) -> None:
     assert fair.frame("round", random_state=1)["y_fair"].to_pylist() == known.round(1).tolist()
 
 
+@pytest.mark.parametrize("entries", [SMALL, 1 << 20])
+def test_frontiers_are_those_of_memory(entries: int, tmp_path: Path) -> None:
+    asked = {"sensitive_features": ATTRIBUTES["membership"], "epsilons": [0.0, 0.05, 0.5], "sample_weight": "w"}
+    path = r2b.scan(source_of("duckdb", tmp_path)).frontier("job", sample_entries=entries, **asked)
+    known = people()
+    own = r2b.frontier(
+        known["classes"], sensitive_features=in_memory_attributes("membership"), epsilons=[0.0, 0.05, 0.5], sample_weight=known["weight"]
+    )
+    np.testing.assert_allclose(path.distance, own.distance, atol=CLOSE)
+    assert [fair.status for fair in path.labels] == [fair.status for fair in own.labels]
+
+
 def test_saved_prices_apply_to_tables_elsewhere(tmp_path: Path) -> None:
     fair = solved(source_of("parquet", tmp_path), "all", "classes")
+    fair.report(tmp_path / "report.html", n_permutations=5, n_boot=5)
+    assert "at the mean" not in (tmp_path / "report.html").read_text(encoding="utf-8")  # it is of the rows, not of what is kept of them
     fair.save(tmp_path / "prices.json")
     assert (tmp_path / "prices.json").stat().st_size < 20_000  # one typical row is kept, not every value
     frame = source_of("dask", tmp_path)

@@ -16,7 +16,7 @@ from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.realised import Realised
 from r2b.errors import ParameterError
 from r2b.metrics.demographic import means_of
-from r2b.report.flows import MOST_NUMBERS
+from r2b.report.flows import MOST_NUMBERS, channel_of
 
 _ROUNDING = 1e-7
 _MEASURES = ("parity", "parity_by_class", "ratio", "ratio_by_class", "means", "overall")
@@ -69,7 +69,7 @@ def _sums(fair: FairLabels, weight: Floats) -> Floats:
     assert data is not None
     if data.labels.is_soft or data.n_groups * data.n_classes**2 > MOST_NUMBERS:
         return np.asarray(means_by_cell(data, fair) * weight[:, None])
-    return np.asarray(np.einsum("ck,ckl->cl", class_weights(data), fair.channel))
+    return np.asarray(np.einsum("ck,ckl->cl", class_weights(data), channel_of(fair)))
 
 
 def _refuse_other_rows(fair: FairLabels, sums: Floats, weight: Floats) -> None:

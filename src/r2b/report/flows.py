@@ -36,7 +36,7 @@ def flows_of(fair: FairLabels) -> dict[str, Any]:
     if data.n_groups * data.n_classes**2 > MOST_NUMBERS:
         return {"flows": [], "flows_note": f"There are too many cells ({data.n_groups:,}) to list where labels go."}
     weights = class_weights(data)
-    flow = fair.channel * weights[:, :, None]
+    flow = channel_of(fair) * weights[:, :, None]
     counted = zip(fair.families.members, fair.families.counting, strict=True)
     of_groups = [(member, counting) for member, counting in counted if not isinstance(member.bound, MomentBound)]
     entries = [] if of_groups else [_entry("", "all rows", flow.sum(axis=0))]
@@ -48,6 +48,13 @@ def flows_of(fair: FairLabels) -> dict[str, Any]:
     left = len(entries) - MOST_GROUPS
     note = f"{left:,} groups with fewer changes are not listed." if left > 0 else None
     return {"flows": entries[:MOST_GROUPS], "flows_note": note}
+
+
+def channel_of(fair: FairLabels) -> Floats:
+    """Give P(new class | old class, cell) for the cells of the rows; of a table elsewhere the labels keep one typical row of each."""
+    data = fair.dataset
+    assert data is not None
+    return fair.channel if len(fair.schema.table) == data.n_groups else fair.rule.response(data.groups).channel()
 
 
 def _entry(family: str, group: str, table: Floats) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source
 from r2b.engines.spool import keeping
 
-_SORTED = 1 << 24  # numbers of a part: 128 MB
+_SORTED = 1 << 22  # numbers of a part: 32 MB, and a few copies of them
 _MOST = 256  # parts, each a file that is open
 _LOOKED_AT = 512  # rows of a batch that tell where to cut
 _NUMBERS = 3  # of a row beside its keys and answers: number, draw and weight

@@ -234,12 +234,13 @@ class _DeviceMeans(Rows):
     y: Any = None
     cells: Any = None
     own: Any = None
+    batch_rows: int | None = None
 
     def mean(self, part: Floats) -> Floats:
         """Give the mean label where so much of each cell counts."""
         counted = torch.from_numpy(np.asarray(part, np.float64)).to(self.cells.device)[self.cells.long()]
         counted = counted if self.own is None else counted * self.own
-        oracle = DevicePartsOracle(self.y, counted[:, None], np.ones(1), self.width)
+        oracle = DevicePartsOracle(self.y, counted[:, None], np.ones(1), self.width, batch_rows=self.batch_rows)
         return np.asarray(oracle.label_means()[0] * len(self.y) / float(counted.sum()))
 
 
@@ -265,7 +266,7 @@ def parts_task(
         raise ParameterError(problem, remedy=TO_HOST, objective="agreement")
     n_classes, dtype = len(schema.classes), np.dtype(np.float32 if y.dtype == torch.float32 else np.float64)
     request = replace(request, names=schema.classes.values.tolist())
-    means = _DeviceMeans(None, groups.codes, None, groups.n_groups, None, None, None, n_classes, y, rows.cells, rows.weight)
+    means = _DeviceMeans(None, groups.codes, None, groups.n_groups, None, None, None, n_classes, y, rows.cells, rows.weight, batch_rows)
     families, parity = resolve(request, groups, rows.mass, means)
     design = torch.tensor(parity.matrix, device=rows.device)[rows.cells.long()]
     oracle = DevicePartsOracle(y, design, parity.share, n_classes, rows.weight, batch_rows)
