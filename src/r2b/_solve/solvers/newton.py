@@ -169,6 +169,8 @@ class NewtonState(State):
     ----------
     means, gap : ndarray of shape (n_groups, n_classes)
         Group means of the responses, and E.
+    value : float
+        What the rows pay.
     target : Projected
         The projection, with the face that it landed on.
     merit : float
@@ -181,6 +183,7 @@ class NewtonState(State):
 
     means: Floats
     gap: Floats
+    value: float
     target: Projected
     merit: float
     damping: float = 1e-3
@@ -342,7 +345,7 @@ class Newton:
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
         merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
         residual = float(np.abs(gap).max())
-        return NewtonState(prices, residual, means, gap, target, merit, damping)
+        return NewtonState(prices, residual, means, gap, value, target, merit, damping)
 
     def _serving(self, state: NewtonState, oracle: AnyOracle) -> Curvature:
         """Give the curvature of a state, or a new one where it has none for all prices that its step may move."""

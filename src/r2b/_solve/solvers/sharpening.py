@@ -22,12 +22,13 @@ from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.oracle.thinning import thin
 from r2b._solve.solvers.agreement import Agreement, most_agreement
+from r2b._solve.solvers.bands import BandNewton, Bands
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
 from r2b.errors import MissingExtraError
 
-_FIRST, _FIRST_SAMPLED = 0.1, 0.01  # lambda to begin with; smaller where a sample of the rows leads there
+_FIRST, _FIRST_BY_BANDS, _FIRST_SAMPLED = 0.1, 0.03, 0.01  # lambda to begin with, by how the prices are found there
 _NEAR = 1e-3  # residual that will do there
 _SAMPLE, _PER_PRICE = 500, 10  # rows, at least, to find prices with before all rows are asked
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
@@ -35,6 +36,7 @@ _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
 _ROUGH, _FINE = 1e-4, 2e-4  # residual that will do above this lambda, where the path only shows the way
 _BLURRED = 4e-10  # residual that will do at the last one, where rounding leaves no less; a certificate lets it pass
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
+_LANDING = 12  # Newton steps from prices of a linear programme; four are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
 _AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
 _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
@@ -91,34 +93,50 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
     free = Responses(np.zeros((problem.n_groups, problem.n_classes)), _LAST)
     if Newton(oracle, problem.parity, _LAST).start(free.prices).residual <= tol and prove(free.prices, free).holds:
         return Sharpened(Outcome(free.prices, 0.0, Status.SOLVED), free)
-    samples = oracle.samples()
-    lam = (_FIRST if samples is None else _FIRST_SAMPLED) * max(1.0, problem.costliest)
-    begin = replace(problem, lam=lam)
-    start = None if samples is not None else _from_sample(begin, oracle)
-    first = solve(begin, oracle, samples=samples, tol=max(tol, _NEAR), limits=limits, start=start)
+    samples, scale = oracle.samples(), max(1.0, problem.costliest)
+    bands = Bands.of(problem.parity) if samples is None else None
+    lam = scale * (_FIRST_SAMPLED if samples is not None else _FIRST if bands is None else _FIRST_BY_BANDS)
+    begin, enough = replace(problem, lam=lam), max(tol, _NEAR)
+    if samples is None:
+        first = _first(begin, oracle, bands, enough, limits)
+    else:
+        first = solve(begin, oracle, samples=samples, tol=enough, limits=limits)
     if not first.status.ok:
         return Sharpened(first, Responses(first.prices, lam))
     prices = first.prices
     for fine in (_FINE, np.inf):  # a path that was followed roughly may miss an end that another finds
         first.prices, first.status = prices, Status.STALLED
         with one_blas_thread():
-            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine).to_zero()
+            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands).to_zero()
         if first.status is not Status.STALLED:
             break
     return found
 
 
-def _from_sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> Floats | None:
-    """Give prices that a sample of the rows leads to, where it is much shorter than they are."""
+def _first(problem: Problem, oracle: MemoryOracle | DesignOracle, bands: Bands | None, tol: float, limits: Limits) -> Outcome:
+    """Solve for the first lambda, by way of a sample where all rows are many more."""
+    few = _sample(problem, oracle)
+    if bands is not None:
+        newton = BandNewton(oracle, problem.parity, float(problem.lam), bands=bands)
+        stages = [Stage(newton, tol, _PATIENCE)]
+        if few is not None:
+            stages.insert(0, Stage(replace(newton, oracle=few, name="newton, sample"), _NEAR, _PATIENCE, final=False))
+        with one_blas_thread():
+            found = run(stages, np.zeros((problem.n_groups, problem.n_classes)), limits)
+        if found.status.ok or found.status in _LIMITS:
+            return found
+    start = None if few is None else solve(replace(problem, rows=few.rows), few, tol=_NEAR, limits=Limits(_PATIENCE)).prices
+    return solve(problem, oracle, tol=tol, limits=limits, start=start)
+
+
+def _sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> MemoryOracle | DesignOracle | None:
+    """Give fewer rows that lead to prices nearby; None where all are not many more."""
     n_wanted = max(_SAMPLE, _PER_PRICE * problem.n_groups * problem.n_classes)
     if oracle.rows.merged or 4 * n_wanted > len(oracle.rows.groups):
         return None
-    few: MemoryOracle | DesignOracle | None
     if isinstance(oracle, DesignOracle):
-        few = oracle.sample(n_wanted)
-    else:
-        few = MemoryOracle(thin(oracle.rows, n_wanted), "numpy", oracle.threads)
-    return None if few is None else solve(replace(problem, rows=few.rows), few, tol=_NEAR, limits=Limits(_PATIENCE)).prices
+        return oracle.sample(n_wanted)
+    return MemoryOracle(thin(oracle.rows, n_wanted), "numpy", oracle.threads)
 
 
 @dataclass(eq=False)
@@ -134,6 +152,7 @@ class _Path:
     lam: float
     begun: float
     fine: float  # lambda from which on it is followed closely, and its end looked at
+    bands: Bands | None = None
     slope: Floats | float = 0.0
     leaps: int = 2  # that may still be tried: what fails twice fails on
 
@@ -198,9 +217,9 @@ class _Path:
     def _landed(self, found: Agreement, few: Screened) -> tuple[Floats, Responses] | None:
         """Give labels that prices of a linear programme prove, or the prices to which they point."""
         for end in _ENDS:
-            at = self._at(found.prices, end, 32.0 * end, _by_newton)
-            if at is None:
-                continue
+            at = self._at(found.prices, end, 32.0 * end, _by_few_steps)
+            if at is None:  # the programme has many prices that are as good, and these are not where the path ends
+                break
             splits = Responses(at[0], end)
             if self.prove(found.prices, splits).holds:
                 return found.prices, splits
@@ -236,7 +255,9 @@ class _Path:
         everything = Newton(self.oracle, self.problem.parity, lam)
         for _ in range(_ROUNDS):
             few = screened(self.oracle, self.problem.parity, prices, margin)
-            newton = Newton(few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share)
+            newton = BandNewton(
+                few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share, bands=self.bands
+            )
             guess = min(guess, prices, key=lambda start: newton.start(start).residual)
             found = self._run(plan(self._of(few, lam), newton, tol), guess)
             if found is None:
@@ -315,6 +336,10 @@ def _splits(found: Agreement, few: Screened, lam: float) -> Responses:
 
 def _by_newton(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
     yield Stage(newton, tol, _PATIENCE)
+
+
+def _by_few_steps(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
+    yield Stage(newton, tol, _LANDING)
 
 
 # In the order in which they are tried: the next lambda, in units of this one; by how much rows lead that are put together, also; how.
