@@ -357,6 +357,16 @@ def test_quantiles_by_their_digits_are_exact() -> None:
     assert found.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("kind", ["classes", "soft"])
+def test_files_of_text_give_the_labels_of_typed_ones(kind: str, tmp_path: Path) -> None:
+    """Numbers of a CSV file are text until they are asked for."""
+    (tmp_path / "typed").mkdir()
+    pytest.importorskip("pyarrow.csv").write_csv(table(), tmp_path / "people.csv")
+    sources = [str(tmp_path / "people.csv"), str(in_files(tmp_path / "typed"))]
+    one, other = (pa.Table.from_batches(list(solved(each, "all", kind).frame("round", random_state=1))) for each in sources)
+    assert one[one.column_names[-1]].to_pylist() == other[other.column_names[-1]].to_pylist()
+
+
 def test_targets_that_no_labels_meet_are_proven_so() -> None:
     """Women are all but certainly in one column: a target for each group that contradicts that of all."""
     known = people()

@@ -27,6 +27,7 @@ from r2b.engines.spool import keeping
 _SORTED = 1 << 22  # numbers of a part: 32 MB, and a few copies of them
 _MOST = 256  # parts, each a file that is open
 _LOOKED_AT = 512  # rows of a batch that tell where to cut
+_MOST_LOOKS = 1 << 18  # beyond which every second is kept
 _NUMBERS = 3  # of a row beside its keys and answers: number, draw and weight
 
 
@@ -50,7 +51,8 @@ class Strands:
     def merge(self, one: tuple[dict[int, float], Floats], other: tuple[dict[int, float], Floats]) -> tuple[dict[int, float], Floats]:
         """Keep the heaviest, and the looks of both."""
         both = {strand: max(one[0].get(strand, 0.0), other[0].get(strand, 0.0)) for strand in one[0] | other[0]}
-        return both, np.concatenate([one[1], other[1]])
+        looks = np.concatenate([one[1], other[1]])
+        return both, looks[:: 1 + (len(looks) > _MOST_LOOKS)]
 
 
 def order_keys(groups: Groups) -> Floats:
