@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 from test_solvers_families import FamilyCase, problem_of
 
+import r2b
+from r2b._constraints.parity import Parity, TargetBound
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.certificate import Problem
 from r2b._solve.solvers.conditions import Conditions, system_of
 from r2b._solve.solvers.factors import Cholesky, RowCurvature
 from r2b._solve.solvers.general import GeneralInterior
@@ -88,3 +93,19 @@ def test_a_factorisation_by_blocks_solves_for_columns_and_halves():
 def test_what_is_not_positive_definite_is_refused():
     with pytest.raises(np.linalg.LinAlgError):
         Cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))
+
+
+def test_a_class_that_a_target_forbids_has_a_price_that_no_row_pays_and_the_path_begins_at_the_target():
+    rng = np.random.default_rng(4)
+    labels, sex = np.eye(40)[rng.choice(20, 80, p=rng.dirichlet(np.full(20, 0.3)))], rng.integers(0, 4, 80)
+    weight = 10.0 ** rng.uniform(-3, 3, 80)
+    dataset = read(labels, sensitive_features=sex, sample_weight=weight)
+    rows = merge(dataset)
+    target = weight @ labels / weight.sum()
+    parity = Parity.of_groups(TargetBound(np.zeros(40), target), np.bincount(sex, weight))
+    method = GeneralInterior(Problem(rows, parity, 0.3))
+    assert ((method.fixed > 0) == (target == 0)).all() and not method.layout.bound[:, target == 0].any()
+    start = method.start(np.zeros((4, 40)))
+    assert (start.prices[:, target == 0] > 100).all() and (start.point.rows.x > 0).all()
+    fair = r2b.debias(labels, sensitive_features=sex, epsilon=0, lam=0.3, bound="target", target="population", sample_weight=weight)
+    assert fair.status.ok and fair.soft_labels[:, target == 0].max() == 0

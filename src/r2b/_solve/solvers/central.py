@@ -120,6 +120,7 @@ class CentralPath(ABC, Generic[P, G]):
 
     def __init__(self, problem: Problem, middle: float, products: float, narrowest: float) -> None:
         self.rows = RowSide(problem)
+        self.n_prices = problem.n_groups * problem.n_classes
         self.middle = middle
         self.mu = products * max(1.0, float(problem.lam)) / problem.n_classes
         self.central = min(_CENTRAL, _BESIDE_BAND * narrowest**2)

@@ -22,6 +22,7 @@ from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 
 _REFINEMENTS = 6
 _UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
+_GAIN = 0.2  # what a refinement must leave of it for another to be made
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 
 
@@ -208,9 +209,10 @@ def _refined(times: Callable[[Floats, Floats], Pair], solve: Callable[[Floats, F
         size = _largest(missing)
         if not size < last:
             return best
+        hopeful = most == _UNDAMPING or size < _GAIN * last
         best, last = found, size
-        if size <= enough:
-            break
+        if size <= enough or not hopeful:
+            return best
         more = solve(*missing)
         found = found[0] + more[0], found[1] + more[1]
     return found

@@ -66,6 +66,9 @@ def face_prices(
     return exact
 
 
+_FORBIDDING = 100.0  # times what labels and lambda can make of a difference between classes: a price that no one pays
+_LEAST_PART = 1e-3  # of a row in a group that it is multiplied for
+_FLOOR = 1e-7  # of a class at the centre of the path's start
 _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
 
 
@@ -89,16 +92,24 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
 
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
         self.parity = problem.parity
-        self.layout = layout = layout_of(problem.parity)
+        layout = layout_of(problem.parity)
         self.share = problem.parity.share[:, None]
+        # A mean of at most 0 has no interior: no row of the group may have the class, and a price that no row pays sees to it.
+        design = problem.parity.matrix
+        nothing = layout.bound & (layout.high_slope == 0) & (layout.high == 0) & np.asarray((design >= 0).all(axis=0))[:, None]
+        least = np.maximum(design.min(axis=0, where=design > 0, initial=1.0), _LEAST_PART)[:, None]
+        self.fixed = np.where(nothing, _FORBIDDING * problem.reach / least, 0.0)
+        self.layout = layout = replace(layout, **{name: getattr(layout, name) & (self.fixed == 0) for name in ("bound", "equal", "band")})
         open_width = np.where(layout.high > layout.low, layout.high - layout.low, layout.high_slope - layout.low_slope)
         super().__init__(problem, middle, products, min(1.0, float(open_width.min(where=layout.band, initial=1.0))))
         self.mass = problem.n_classes + 2.0 * float((self.share * layout.band).sum())
+        if self.fixed.any():
+            self.rows.y = self.rows.y - self.parity.shifts(self.fixed)[self.rows.cell]
 
     def start(self, prices: Floats) -> InteriorState[GeneralPoint, SideGaps]:
         """Start in the middle of every band, with all products equal. Prices of earlier attempts are of no use here."""
         layout = self.layout
-        rows = self.rows.start(self.middle, self.mu)
+        rows = self.rows.start(self.middle, self.mu, self._centre())
         means = self.parity.means(self.rows.means(rows.x))
         slope = np.where(layout.high_slope + layout.low_slope > 0, layout.high_slope + layout.low_slope, 1.0)
         centre = (2.0 * layout.family_mean(means) - (layout.high + layout.low)[layout.first]) / slope[layout.first]
@@ -108,9 +119,23 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         dual = np.where(layout.band, self.mu / half, 0.0)
         return self._state(GeneralPoint(rows=rows, prices=np.zeros_like(half), a=half, b=half.copy(), p=dual, q=dual.copy(), c=c))
 
+    def _state(self, point: GeneralPoint) -> InteriorState[GeneralPoint, SideGaps]:
+        return replace(super()._state(point), prices=point.prices + self.fixed)
+
     def upper_slacks(self, at: GeneralPoint) -> Floats:
         """Give the upper slacks."""
         return at.b
+
+    def _centre(self) -> Floats | None:
+        """Give the distribution that targets ask for, at which all groups agree; None where there are none."""
+        layout, members = self.layout, [member for member in self.parity.members if member.bound.sides().level == "none"]
+        if not members or (self.parity.matrix < 0).any():
+            return None
+        asked = np.any([np.isfinite(member.bound.epsilon) for member in members], axis=0)
+        centre = np.mean([0.5 * (layout.low + layout.high)[member.groups.start] for member in members], axis=0)
+        rest = max(1.0 - float(centre[asked].sum()), 0.0) / max(1, int((~asked).sum()))
+        centre = np.maximum(np.where(asked, centre, rest), _FLOOR)
+        return np.asarray(centre / centre.sum())
 
     def infeasibility(self, at: GeneralPoint) -> SideGaps:
         """Residuals of the equations that a solution satisfies exactly."""
@@ -151,7 +176,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         own = np.where(layout.averaged[layout.family], at.p - at.q, at.prices)
         for _ in range(self.releases):
             exact = face_prices(layout, (upper, lower), folded, means, at.prices, own, self.rows.lam)
-            yield layout.centred(exact)
+            yield layout.centred(exact) + self.fixed
             # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
             wrong = (upper & ~lower & (exact < 0)) | (lower & ~upper & (exact > 0))
             if not wrong.any():

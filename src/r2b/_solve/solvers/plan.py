@@ -27,6 +27,7 @@ from r2b._solve.solvers.thresholds import Thresholds
 
 _PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
+_BRIEFLY = 6  # where a step of Newton's costs more than one of the interior point
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
@@ -37,7 +38,7 @@ _LOOK = 1e-7  # complementarity of the interior point below which its products m
 _ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
 _INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _INTERIOR_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
-_FEW_UNKNOWNS = 1_000  # whose system fits anywhere
+_FEW_UNKNOWNS = 1_000  # prices of groups whose system fits anywhere, and is solved in no time
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
@@ -113,12 +114,13 @@ def by_interiors(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage
 def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
     interior = begin()  # only now: it keeps copies of the rows
     yield Stage(_Ahead(interior, newton, _EXACT * tol), 0.0, _CENTRAL_STEPS, final=False)
+    steps = _POLISH if newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS else _BRIEFLY
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
-        yield Stage(newton, tol, _POLISH)
+        yield Stage(newton, tol, steps)
     else:
-        yield Stage(newton, tol, _POLISH, refine=partial(_on_face, interior))
+        yield Stage(newton, tol, steps, refine=partial(_on_face, interior))
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,11 +55,11 @@ class RowSide:
         self.lam = float(problem.lam)
         self._parts = groups_in_parts(self.n_cells, problem.n_classes)
 
-    def start(self, middle: float, products: float) -> RowPoint:
-        """Start on the way from the labels to the middle of the simplex, with all products equal."""
-        n_classes = self.y.shape[1]
-        x = (1.0 - middle) * self.y + middle / n_classes
-        z = products / x
+    def start(self, middle: float, products: float, centre: Floats | None = None) -> RowPoint:
+        """Start on the way from the labels to the middle of the simplex, or to another centre, with all products equal."""
+        x = (1.0 - middle) * np.maximum(self.y, 0.0) + middle * (1.0 / self.y.shape[1] if centre is None else centre)
+        z = np.where(self.y < 0, -self.y, products / x)  # below 0 is a class that may not be had, less its price
+        x = products / z
         return RowPoint(x, z, np.einsum("ik,ik->i", x, self.lam * x - self.y - z))
 
     def each_part(self, work: Callable[[slice, slice], Result]) -> list[Result]:
