@@ -63,8 +63,11 @@ def test_a_model_is_solved_exactly_whichever_way_signs_change(seed, kind):
 
 def test_other_shapes_of_bands_are_left_to_newton():
     rng = np.random.default_rng(0)
-    for bound in (OverallBound(np.full(CLASSES, 0.1)), RatioBound(np.full(CLASSES, 0.2)), RangeBound(np.zeros(CLASSES))):
+    for bound in (OverallBound(np.full(CLASSES, 0.1)), RatioBound(np.full(CLASSES, 0.2))):
         assert Bands.of(parity(bound, rng)) is None
+    cells = Parity((Member("g", slice(0, 2), RangeBound(np.zeros(3))),), np.arange(2), np.full(2, 0.5), np.full(2, 0.5), None)
+    assert Bands.of(cells) is None
+    assert Bands.of(cells.at(0.1)) is not None
 
 
 @pytest.mark.parametrize("seed", range(4))

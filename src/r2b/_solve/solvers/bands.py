@@ -75,8 +75,10 @@ class Bands:
         n_classes = layout.low.shape[1]
         if layout.averaged.any() or (layout.low_slope != layout.high_slope)[layout.bound].any():
             return None
+        if parity.design is None and not layout.band.any():  # signs have nothing to say, and blocks of groups are faster
+            return None
         entries = np.flatnonzero(layout.bound)
-        if not 0 < len(entries) <= _MOST or not layout.band.any() or not (parity.share > 0).all() or len(parity.components) > 1:
+        if not 0 < len(entries) <= _MOST or not (parity.share > 0).all() or len(parity.components) > 1:
             return None
         groups, classes = np.divmod(entries, n_classes)
         family = layout.family[groups]
