@@ -242,7 +242,7 @@ def test_weighted_shares_stay_within_the_stated_bound(kind: str, n: int, n_class
             made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounding, "Forest", Spied)
+        patch.setattr(turns, "Forest", Spied)
         codes = round_rows(rows, rng.integers(2**53, size=n), weight)
     owner, column, mass = made[0].undecided()
     undecided = np.unique(owner)
