@@ -124,3 +124,10 @@ def test_a_problem_that_does_not_end_is_killed_and_counted(tmp_path: Path) -> No
     assert (report["problems"], report["slow"]) == (3, 3)
     assert [one["number"] for one in report["not_clean"]] == [9, 10, 11]
     assert all(one["fault"] == "no answer within 0.0005 s" and one["rows"] >= 20 for one in report["not_clean"])
+
+
+def test_prices_that_a_certificate_bears_out_end_a_run_whose_residual_no_step_improves(draws: ModuleType, judging: ModuleType) -> None:
+    problem = draws.draw(20261118, 714)  # epsilon 2e-9: a price of 1e-9 inside its band leaves a residual and buys nothing
+    fair = r2b.debias(**problem.arguments, threads=1)
+    assert fair.status.ok and fair.residual > 1e-10 and len(fair.history) < 200
+    assert judging.clean(judged(judging, problem, fair))

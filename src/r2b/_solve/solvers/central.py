@@ -176,8 +176,8 @@ class CentralPath(ABC, Generic[P, G]):
                 new = self._state(self._advance(state.point, state.off, mu))
             except np.linalg.LinAlgError:
                 return replace(state, stalled=True)
-        # Rounding makes the residuals of tiny steps bounce; as long as complementarity falls and they stay small, prices still improve.
-        lost = new.residual > max(state.residual, _FEASIBLE) or new.complementarity >= mu
+        # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and they stay small, prices still improve.
+        lost = new.residual > max(state.residual, _FEASIBLE) or (new.complementarity >= mu and new.residual >= state.residual)
         # Where no labels meet the bounds prices grow without end.
         runaway = float(np.abs(new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
         return replace(state, stalled=True) if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost) else new

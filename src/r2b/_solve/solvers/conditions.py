@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 _REFINEMENTS = 6
 _UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
 _GAIN = 0.2  # what a refinement must leave of it for another to be made
+_LOST = 1e-6  # of it that no refinement finds: parts that nearly cancel are then put together first
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 
 
@@ -94,6 +96,7 @@ class _Averaged:
 
     def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
         self.family, self.share = int(layout.family[groups[0]]), layout.share[groups]
+        self._together = cache(lambda: _Shared(layout, groups, np.einsum("gkl,gh->gkhl", block, np.eye(len(block))), held))
         self.mean, self.free = layout.averaged[self.family], held.free[groups]
         self.blocks = block / self.share[:, :, None]
         self.softness, own = held.softness[groups], np.einsum("gkk->gk", self.blocks)
@@ -123,7 +126,9 @@ class _Averaged:
     def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         wanted = np.where(self.mean, 0.0, balance[self.family])
         right = np.where(self.free, right, 0.0)
-        d, levels = _refined(self._times, self._solve, (right, wanted), self.refinements)
+        (d, levels), missing = _refined(self._times, self._solve, (right, wanted), self.refinements)
+        if missing > _LOST and self.refinements == _REFINEMENTS:
+            return self._together().solve(right, balance)
         c = np.zeros_like(balance)
         c[self.family] = np.where(self.mean, 0.0, levels)
         return d, c
@@ -153,6 +158,8 @@ class _Shared:
 
     def __init__(self, layout: SystemLayout, groups: Places, curvature: Curved, held: Conditions) -> None:
         family, self.free = layout.family[groups], held.free[groups]
+        if isinstance(curvature, RowCurvature):
+            self._together = cache(lambda: _Shared(layout, groups, curvature.table(), held))
         self.root = np.sqrt(layout.share[groups])
         self.places = [
             (f, k) for f in np.unique(family) for k in np.flatnonzero(held.leveled[f] & (self.free & (family == f)[:, None]).any(axis=0))
@@ -178,7 +185,9 @@ class _Shared:
         d, c = np.zeros(self.free.shape), np.zeros_like(balance)
         if self.factor is not None:
             wanted = (self.root * right)[self.free], np.array([balance[place] for place in self.places])
-            d[self.free], levels = _refined(self._times, self._solve, wanted, self.refinements)
+            (d[self.free], levels), missing = _refined(self._times, self._solve, wanted, self.refinements)
+            if missing > _LOST and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
+                return self._together().solve(right, balance)
             for place, level in zip(self.places, levels, strict=True):
                 c[place] = level
         return d / self.root, c
@@ -200,22 +209,25 @@ class _Shared:
 Pair = tuple[Floats, Floats]
 
 
-def _refined(times: Callable[[Floats, Floats], Pair], solve: Callable[[Floats, Floats], Pair], wanted: Pair, most: int) -> Pair:
-    """Solve, and solve for what is missing as long as that gets less."""
+def _refined(
+    times: Callable[[Floats, Floats], Pair], solve: Callable[[Floats, Floats], Pair], wanted: Pair, most: int
+) -> tuple[Pair, float]:
+    """Solve, and solve for what is missing as long as that gets less; give what is missing in the end, in units of what is wanted."""
     best = found = solve(*wanted)
-    enough, last = _ROUNDING * _largest(wanted), np.inf
+    whole = max(_largest(wanted), np.finfo(float).tiny)
+    enough, last = _ROUNDING * whole, np.inf
     for _ in range(most):
         missing = [one - other for one, other in zip(wanted, times(*found), strict=True)]
         size = _largest(missing)
         if not size < last:
-            return best
+            break
         hopeful = most == _UNDAMPING or size < _GAIN * last
         best, last = found, size
         if size <= enough or not hopeful:
-            return best
+            break
         more = solve(*missing)
         found = found[0] + more[0], found[1] + more[1]
-    return found
+    return best, last / whole
 
 
 def _largest(pair: Sequence[Floats]) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import parts_of
+from r2b._solve.oracle.folding import Folded
 
 _SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)  # added to a unit diagonal until rounding lets it be factorised
 _BLOCK = 96  # rows of a triangle that are solved for at once
@@ -128,6 +129,12 @@ class RowCurvature:
     def times(self, prices: Floats) -> Floats:
         """Multiply prices of groups, groups x classes, by it."""
         return np.asarray(self.design.T @ self.respond(self.design @ prices))
+
+    def table(self) -> Floats:
+        """Add it up, as (n_groups, n_classes, n_groups, n_classes)."""
+        folded = Folded(self.design.shape[1], self.d.shape[1])
+        folded.add(self.design, self.d, self.weight, self.d_sum)
+        return folded.table()
 
     def respond(self, shifts: Floats) -> Floats:
         """Give what rows move for a shift, times their weight."""

@@ -156,6 +156,7 @@ _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step m
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
 _AHEAD = 10  # steps on a sample before all rows are asked again
 _FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
+_PROVEN = 0.9e-9  # of what a certificate lets pass, which is 1e-9
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -323,6 +324,13 @@ class Newton:
         # Prices of a class that a group does not use cost epsilon times a weight: too little for the merit to see, and their
         # residual stays at epsilon until they are gone.
         return new.residual <= (1 + 1e-6) * old.residual and self._unpaid(new) <= 0.9 * self._unpaid(old)
+
+    def proves(self, state: NewtonState) -> bool:
+        """Tell whether a certificate will bear these prices out: rows answer them exactly, so that what groups leave is the whole gap."""
+        if self.sample is not None or self.lean is not None or self.parity.violation(state.means) > _PROVEN:
+            return False
+        # The merit is the objective, up to its sign and what is left to gain: no more than the size of its terms.
+        return abs(self._unpaid(state)) <= _PROVEN * abs(state.merit)
 
     def _unpaid(self, state: NewtonState) -> float:
         """Give what the groups leave on the table: the support function at the prices minus what they pay.
