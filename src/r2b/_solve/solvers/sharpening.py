@@ -330,7 +330,7 @@ def _splits(found: Agreement, few: Screened, lam: float) -> Responses:
     at = np.arange(len(other))
     equations[at, :, column[other]] = design
     equations[at, :, column[base]] -= design
-    moved = np.linalg.lstsq(equations.reshape(len(other), -1), apart, rcond=None)[0]
+    moved = np.linalg.lstsq(equations.reshape(len(other), n_groups * n_classes), apart, rcond=None)[0]
     return Responses(found.prices + moved.reshape(n_groups, n_classes), lam)
 
 
