@@ -17,13 +17,14 @@ from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of
-from r2b.errors import require
+from r2b.errors import MissingExtraError, require
 
 # What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
 _DOUBTFUL = (Status.INFEASIBLE, Status.STALLED)  # as long as nothing proves it
 _TOLERANCE = 1e-10  # the smallest that HiGHS takes; corners come out far more accurate
 _SCALE = 32.0  # of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little weight or chance
+_FEW_ENTRIES, _SECONDS = 1 << 18, 20.0  # of a table that is asked whether anything meets its bounds, and how long
 _OTHER_SCALES = (1024.0, 1.0)  # finer ones keep smaller entries, coarser ones forgive more rounding
 
 
@@ -69,6 +70,21 @@ def most_agreement(problem: Problem, time_limit: float | None = None, among: Fla
         if found.status not in _DOUBTFUL:
             return found
     return replace(found, status=Status.STALLED)
+
+
+def infeasible(problem: Problem) -> bool:
+    """Tell whether the labels that miss the bound they miss most by least have prices which prove that none miss nothing.
+
+    A solver sees that from prices that grow without end, and may stop before they are large enough. Tables beyond a size, and those of
+    whom one distribution meets every bound, are not asked, and without SciPy none.
+    """
+    if problem.rows.entries > _FEW_ENTRIES or surely_feasible(problem.parity):
+        return False
+    try:
+        require("scipy.optimize", "The agreement objective needs SciPy", extra="agreement")
+    except MissingExtraError:
+        return False
+    return proves_infeasible(problem.parity, _Programme(problem, _SECONDS).least_violation())
 
 
 class _Programme:

@@ -17,8 +17,9 @@ from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import ClassOracle, Samples, group_means
 from r2b._solve.oracle.reference import AnyOracle, GroupOracle
+from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.central import CentralPath, InteriorState
-from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, run
+from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, Status, run
 from r2b._solve.solvers.general import GeneralInterior
 from r2b._solve.solvers.interior import Interior, SmallInterior
 from r2b._solve.solvers.newton import Newton, NewtonState
@@ -45,6 +46,7 @@ _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point cost
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
+_UNEXPLAINED = (Status.STALLED, Status.OUT_OF_ITERATIONS)
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
@@ -326,6 +328,8 @@ def solve(
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
     with one_blas_thread():
         outcome = run(plan, prices, limits or Limits(), problem.parity)
+    if outcome.status in _UNEXPLAINED and not isinstance(problem.rows, Extent) and infeasible(problem):
+        outcome.status = Status.INFEASIBLE
     # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
     outcome.prices = problem.parity.canonical(outcome.prices, problem.reach)
     return outcome

@@ -21,7 +21,7 @@ from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.oracle.thinning import thin
-from r2b._solve.solvers.agreement import Agreement, most_agreement
+from r2b._solve.solvers.agreement import Agreement, infeasible, most_agreement
 from r2b._solve.solvers.bands import BandNewton, Bands
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
@@ -110,6 +110,8 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
             found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands).to_zero()
         if first.status is not Status.STALLED:
             break
+    if first.status is Status.STALLED and infeasible(problem):  # by less than what will do at the first lambda
+        first.status = Status.INFEASIBLE
     return found
 
 
