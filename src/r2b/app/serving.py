@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
@@ -184,4 +185,8 @@ def _run(app: Any, sock: socket.socket) -> None:
             app.store.close_all()  # what is being solved ends at its next step, and its request with it
             super().handle_exit(sig, frame)
 
-    Server(config).run(sockets=[sock])
+    serving = Server(config).serve(sockets=[sock])
+    try:
+        asyncio.run(serving)
+    finally:
+        serving.close()  # interrupted before it began, it would complain that nobody waited for it
