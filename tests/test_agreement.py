@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
-from families_qp import BOUNDS, Table, asked, people, violation
+from families_qp import BOUNDS, Table, asked, fewest, people, violation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
 from r2b.datasets import load_adult
 from r2b.errors import UnseenError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+from language_campaign import drawn
 
 SEEDS = st.integers(0, 10**6)
 few = settings(max_examples=12, deadline=None)
@@ -210,3 +217,20 @@ def test_groups_of_little_weight_do_not_make_it_infeasible_or_uncertified(bound,
     fair = r2b.debias(who.given, sample_weight=who.weight, objective="agreement", costs=costs, **arguments)
     assert fair.status.ok and fair.certificate.holds
     assert violation(Table(who.y, who.w, rules, 0.0), fair.soft_labels) <= 2e-9
+
+
+def test_rows_too_alike_for_prices_are_told_by_a_table_and_no_others_are(tmp_path):
+    # Memberships that differ by parts of a billion: prices that split these rows as the optimum does have more digits than there are.
+    problem = drawn(300392)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fair = r2b.debias(problem.y, **problem.arguments)
+    assert fair.status is r2b.Status.SOLVED and fair.certificate.holds and fair.history
+    assert fair.table is not None and fair.splits is None
+    assert problem.table.value(fair.soft_labels) == pytest.approx(fewest(problem.table), abs=1e-9)
+    fair.save(tmp_path / "fair.json")
+    again, people = r2b.load(tmp_path / "fair.json"), problem.arguments["sensitive_features"]
+    np.testing.assert_array_equal(again.transform(problem.y, sensitive_features=people), fair.soft_labels)
+    new = {"sex": people["sex"][:1], "race": people["race"][:1], "town": r2b.Membership([[0.2, 0.3, 0.5]])}
+    with pytest.raises(UnseenError, match="memberships that were not fitted"):
+        again.transform(problem.y[:1], sensitive_features=new)

@@ -47,7 +47,8 @@ class Rule:
     table : ndarray of shape (n_cells, n_classes, n_classes) or None
         The channel, where prices do not tell it: for agreement with class labels.
     splits : Responses or None
-        Prices and the small lambda at which they tell the labels, those of rows that tie as well: for agreement with probabilities.
+        Prices and the small lambda at which they tell the labels, those of rows that tie as well: for agreement with probabilities, or
+        with uncertain or continuous attributes.
     """
 
     schema: Schema

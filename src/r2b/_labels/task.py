@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -29,12 +31,13 @@ from r2b._solve.oracle.reference import Answers, GroupOracle, Responses
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.sharpening import sharpen
-from r2b.errors import InputError, NotSolvedWarning, ParameterError
+from r2b.errors import InputError, MissingExtraError, NotSolvedWarning, ParameterError
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
 _ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
 _PASSES = 16  # of agreement, for each that the distance takes
+_SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20  # ends of a path, and entries of a table, for which one is tried
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
 
@@ -254,8 +257,22 @@ class MemoryTask(Task):
     def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None]:
         slim = without_implied(problem.parity)
         if self.schema.is_soft or isinstance(self.oracle, DesignOracle):
-            return self._sharpened(problem, slim, limits)
-        found = most_agreement(replace(problem, parity=slim.parity), self.settings.time_limit)
+            begun = time.perf_counter()
+            outcome, splits, _ = self._sharpened(problem, slim, limits)
+            if outcome.status in _SHORT and not self.schema.is_soft and self.rows.entries * problem.n_classes <= _SMALL:
+                # Rows that hardly differ in how they count are split apart at prices of more digits than there are: a table tells them.
+                left = None if limits.time_limit is None else max(0.0, limits.time_limit - (time.perf_counter() - begun))
+                with suppress(MissingExtraError):
+                    found, answers, table = self._tabled(problem, slim, left)
+                    if certify(problem, self.oracle, found.prices, self.before, answers=answers).holds:
+                        found.history = outcome.history
+                        return found, answers, table
+            return outcome, splits, None
+        return self._tabled(problem, slim, self.settings.time_limit)
+
+    def _tabled(self, problem: Problem, slim: Slim, time_limit: float | None) -> tuple[Outcome, Floats, Floats]:
+        """Solve the linear programme, whose answer is a table: prices prove it, and do not tell it."""
+        found = most_agreement(replace(problem, parity=slim.parity), time_limit)
         outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
         answers = self.oracle.labels if found.answers is None else found.answers
         return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices))
