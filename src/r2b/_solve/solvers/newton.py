@@ -30,9 +30,9 @@ def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
 
 
 def _inverses(blocks: Floats) -> Floats:
-    parts = groups_in_parts(*blocks.shape[:2])
-    if len(parts) == 1:  # small systems are solved by the thousand: what a pool would cost them counts
+    if blocks.shape[1] < _SPREAD:  # small systems are solved by the thousand: what a pool would cost them counts
         return np.asarray(np.linalg.inv(blocks))
+    parts = groups_in_parts(*blocks.shape[:2])
     return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), parts)))
 
 
@@ -56,13 +56,22 @@ class LevelSystem:
     ----------
     blocks : ndarray of shape (n_groups, n_classes, n_classes)
         The matrices M_s; overwritten.
-    free : ndarray of bool, shape (n_groups, n_classes)
+    free : ndarray of bool, shape (n_groups, n_classes), or None
+        None for all of them.
     weight : ndarray of shape (n_groups,)
     slope : ndarray of shape (n_groups, n_classes), optional
     corner : ndarray of shape (n_classes,), optional
     """
 
-    def __init__(self, blocks: Floats, free: Flags, weight: Floats, slope: Floats | None = None, corner: Floats | None = None) -> None:
+    def __init__(
+        self, blocks: Floats, free: Flags | None, weight: Floats, slope: Floats | None = None, corner: Floats | None = None
+    ) -> None:
+        if free is None:
+            self.blocks, self.weight, self.slope, self.corner = blocks, weight, None, None
+            self.all_free = self.all_used = True
+            self.inverse = _inverses(blocks)
+            self.levels = np.linalg.inv((weight @ self.inverse.reshape(len(weight), -1)).reshape(blocks.shape[1:]))
+            return
         self.all_free = bool(free.all())
         if not self.all_free:
             blocks *= free[:, :, None]
@@ -90,7 +99,7 @@ class LevelSystem:
 
     def solve_with_levels(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         """Return d and l."""
-        d, levels = self._solve(right, balance)
+        d, levels = self.once(right, balance)
         enough = _ROUNDING * max(float(np.abs(right).max()), float(np.abs(balance).max()))
         # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
         for _ in range(_REFINEMENTS):
@@ -100,11 +109,12 @@ class LevelSystem:
             missing = missing if self.all_used else np.where(self.unused, 0.0, missing)
             if np.abs(rest).max() <= enough and np.abs(missing).max() <= enough:
                 break
-            more, lift = self._solve(rest, missing)
+            more, lift = self.once(rest, missing)
             d, levels = d + more, levels + lift
         return d, levels
 
-    def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+    def once(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        """Return d and l without refinement."""
         own = self._apply(right)
         missing = balance - self._added(own)
         levels: Floats = self.levels @ (missing if self.all_used else np.where(self.unused, 0.0, missing))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -21,8 +21,9 @@ from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, Status, run
 from r2b._solve.solvers.general import GeneralInterior
-from r2b._solve.solvers.interior import Interior, SmallInterior
+from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton, NewtonState
+from r2b._solve.solvers.small import SmallInterior
 from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
 
@@ -36,6 +37,7 @@ _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer 
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 _LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
+_LOOK_SOON = 1e-4  # and where rows are few, so that a look that fails costs little
 _ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
 _INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _INTERIOR_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
@@ -46,6 +48,7 @@ _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point cost
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
+_SMALL_MEANS = 1 << 17  # rows times groups, also: means of all cells are one product
 _UNEXPLAINED = (Status.STALLED, Status.OUT_OF_ITERATIONS)
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
@@ -95,7 +98,8 @@ def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
 
 def is_small(problem: Problem) -> bool:
     """Whether the rows are few, under the paper's constraint, and its bounds all open or all closed."""
-    if not problem.parity.simple or problem.rows.entries > _SMALL:
+    entries = problem.rows.entries
+    if not problem.parity.simple or entries > _SMALL or problem.n_groups * entries > _SMALL_MEANS * problem.n_classes:
         return False
     epsilon = problem.parity.bound.epsilon
     return bool((epsilon > 0).all() or (epsilon == 0).all())
@@ -129,7 +133,8 @@ def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol
 class _Ahead:
     """An interior point that looks ahead: where its products tell the face of the answer, the prices on it end the path early.
 
-    A look costs about a step, and four steps or more are left when it succeeds. A face is looked at once, when two steps agree on it.
+    A look costs about a step, and four steps or more are left when it succeeds. A face is looked at once, when two steps agree on it; on
+    small tables as soon as it shows, and those next to it with it.
 
     Attributes
     ----------
@@ -152,13 +157,16 @@ class _Ahead:
     def step(self, state: InteriorState[Any, Any]) -> InteriorState[Any, Any]:
         """Take a step, and look ahead."""
         new = self.interior.step(state)
-        if new.stalled or new.complementarity > _LOOK:
+        if new.stalled or new.complementarity > (_LOOK_SOON if isinstance(self.interior, SmallInterior) else _LOOK):
             return new
         new = replace(new, face=self.interior.face(new), looked=state.looked)
-        if new.face != state.face or new.face == state.looked:
-            return new
-        new = replace(new, looked=new.face)
         with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
+            if isinstance(self.interior, SmallInterior):
+                answer = None if new.face == state.face else self.interior.answer(new)
+                return new if answer is None else replace(new, prices=answer[0], residual=answer[1], stalled=True)
+            if new.face != state.face or new.face == state.looked:
+                return new
+            new = replace(new, looked=new.face)
             found = self.newton.start(next(self.interior.at_face(new)))
             if self.tol < found.residual <= _LOOK:  # the right face, damped: one step undoes what the damping left
                 found = self.newton.step(found)
@@ -326,7 +334,8 @@ def solve(
     if start is not None and not _by_structure(problem, oracle):
         plan = chain([Stage(replace(steps, sample=samples.large if samples else None), tol, _PATIENCE)], plan)
     prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
-    with one_blas_thread():
+    # Matrices of small tables are below what a BLAS starts threads for, and the limit costs as much as half a step.
+    with nullcontext() if is_small(problem) else one_blas_thread():
         outcome = run(plan, prices, limits or Limits(), problem.parity)
     if outcome.status in _UNEXPLAINED and not isinstance(problem.rows, Extent) and infeasible(problem):
         outcome.status = Status.INFEASIBLE
