@@ -9,14 +9,10 @@ import r2b
 from r2b._constraints.parity import Member, OverallBound, Parity, RangeBound, RatioBound, TargetBound
 from r2b._constraints.parity.offsets import OffsetBound
 from r2b._data import read
-from r2b._data.merge import Rows, merge
+from r2b._data.merge import merge
 from r2b._solve.oracle import DesignOracle
-from r2b._solve.oracle.screening import Screened
-from r2b._solve.solvers.agreement import Agreement
 from r2b._solve.solvers.bands import BandNewton, Bands, Quadratic
-from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.newton import Newton
-from r2b._solve.solvers.sharpening import _splits
 
 GROUPS, CLASSES = 5, 6
 
@@ -92,11 +88,3 @@ def test_steps_end_where_newton_does_in_fewer(seed):
         ends.append(state.means)
     np.testing.assert_allclose(*ends, atol=1e-9)
     assert taken[1] <= taken[0]
-
-
-def test_prices_of_a_programme_that_splits_no_row_are_landed_from():
-    rows = Rows(np.eye(2), np.arange(2, dtype=np.uint32), np.ones(2), 2, None)
-    constraint = Parity((Member("g", slice(0, 2), RangeBound(np.full(2, 0.1))),), np.arange(2), np.full(2, 0.5), np.full(2, 0.5), np.eye(2))
-    few = Screened(DesignOracle(rows, np.eye(2), constraint.share, "numpy", 1), constraint, np.zeros((2, 2)), 0.1, 1.0)
-    prices = np.array([[0.1, -0.1], [-0.1, 0.1]])
-    assert (_splits(Agreement(np.eye(2), prices, 0, Status.SOLVED), few, 1e-6).prices == prices).all()

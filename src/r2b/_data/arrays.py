@@ -101,8 +101,9 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
         if occurs.all():  # nothing more to learn: most columns are done after one block
             break
     offsets = np.flatnonzero(occurs)
-    # Python integers: the sum may leave the dtype on the way (an int8 span reaches 255), its values never do.
-    present = np.array([low + int(offset) for offset in offsets], dtype=values.dtype)
+    # The sum may leave the dtype on the way (an int8 span reaches 255), its values never do; near the ends of 64 bits it is Python's.
+    near = low > -_FAR and high < _FAR
+    present = (offsets + low).astype(values.dtype) if near else np.array([low + int(each) for each in offsets], dtype=values.dtype)
     if len(offsets) < span:
         codes = _ranked(codes, occurs, len(offsets))
     return codes, present

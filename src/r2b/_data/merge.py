@@ -263,6 +263,8 @@ def _all_certain(block: Array) -> bool:
 
 
 def _repeats(dataset: Dataset) -> bool:
+    if dataset.n_groups > _REPEATED * dataset.n_rows:  # rows of different groups are not the same
+        return False
     step = max(dataset.n_rows // _PROBE_ROWS, 1)
     probe = row_hashes(dataset.labels.array[::step], dataset.groups.codes[::step])
     return len(np.unique(probe)) <= _REPEATED * len(probe)

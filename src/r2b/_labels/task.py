@@ -112,18 +112,19 @@ class Task:
         parity = self.parity if parity is None else parity
         problem = self.problem(parity)
         still = self._nothing_to_do(problem)
-        table, answers = None, None
+        table, answers, proof = None, None, None
         limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
         elif problem.lam == 0:
-            outcome, answers, table = self._agree(problem, limits)
+            outcome, answers, table, proof = self._agree(problem, limits)
         else:
             slim = without_implied(parity)
             walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, GroupOracle) else self
             outcome = walking._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
             outcome.prices = slim.whole(outcome.prices)
-        proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
+        if proof is None:
+            proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
         status = final_status(outcome, proof, self.settings.tol)
         if not status.ok:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
@@ -179,7 +180,8 @@ class Task:
         """Give the rows of the table where they are in memory."""
         return None
 
-    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None]:
+    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None, Certificate | None]:
+        """Give how it ended, the labels, the channels of cells that tell them, and a proof about these very labels where there is one."""
         raise _not_in_memory()
 
 
@@ -254,7 +256,7 @@ class MemoryTask(Task):
     def _label_rows(self) -> MemoryRows:
         return MemoryRows(self.dataset)
 
-    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None]:
+    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None, Certificate | None]:
         slim = without_implied(problem.parity)
         if self.schema.is_soft or isinstance(self.oracle, DesignOracle):
             begun = time.perf_counter()
@@ -275,23 +277,29 @@ class MemoryTask(Task):
         found = most_agreement(replace(problem, parity=slim.parity), time_limit)
         outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
         answers = self.oracle.labels if found.answers is None else found.answers
-        return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices))
+        return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices)), None
 
-    def _sharpened(self, problem: Problem, slim: Slim, limits: Limits) -> tuple[Outcome, Responses, None]:
+    def _sharpened(self, problem: Problem, slim: Slim, limits: Limits) -> tuple[Outcome, Responses, None, Certificate | None]:
         """Follow lambda to 0, which gives prices that tell the labels of new rows as well."""
 
         def whole(splits: Responses) -> Responses:
             return splits._replace(prices=slim.whole(splits.prices))
 
+        last: list[tuple[Floats, Responses, Certificate]] = []
+
         def prove(prices: Floats, splits: Responses) -> Certificate:
-            return certify(problem, self.oracle, slim.whole(prices), self.before, answers=whole(splits))
+            proof = certify(problem, self.oracle, slim.whole(prices), self.before, answers=whole(splits))
+            last[:] = [(prices, splits, proof)]
+            return proof
 
         walked = self.oracle.among(slim.places) if isinstance(self.oracle, DesignOracle) else self.oracle
         if isinstance(walked, ClassOracle):
             walked = MemoryOracle(self.rows, walked.kernel_choice, walked.threads)
         found = sharpen(replace(problem, parity=slim.parity), walked, prove, self.settings.tol, limits)
+        # The last proof is about what goes out, unless the path ended without one.
+        proofs = [proof for prices, splits, proof in last if prices is found.outcome.prices and splits is found.splits]
         found.outcome.prices = slim.whole(found.outcome.prices)
-        return found.outcome, whole(found.splits), None
+        return found.outcome, whole(found.splits), None, proofs[0] if proofs else None
 
     def _table(self, answers: Floats, shifts: Floats) -> Floats:
         """Give the channel of every cell: as found for what occurs, else the best response to the prices."""

@@ -26,6 +26,7 @@ _COPIED = 1 << 16  # entries copied at a time where rows are not stored one afte
 _MARKED = 1 << 17  # entries of support patterns that are multiplied at a time
 _PER_GROUP = 256  # rows of a group that make its product worth the table it is added to
 _SPARSE = 1 / 16  # share of a table's entries that a row must touch for the product of whole patterns to pay
+_LOOKED_AT = 256  # rows before it is told whether they have many classes
 
 _climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh, _spread, _gather = vector_loops()
 
@@ -291,44 +292,82 @@ def evaluate_design(labels: Array, design: Array, weight: Array, prices: Array, 
     out : sums of shape (n_groups, n_classes), and totals of shape (1,)
     """
     n_groups, n_classes = prices.shape
-    given, gathered, beyond = _in_chunks(n_groups, n_classes), _in_chunks(n_groups, n_classes), _in_chunks(1, n_classes, np.inf)
+    gathered = _in_chunks(n_groups, n_classes)
+    for part, rows, beyond, space in _design_rows(labels, design, prices, levels):
+        _evaluate_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond, space, gathered.reshape(-1), out[1])
+    out[0][...] += gathered[:, :n_classes]
+
+
+def _design_rows(labels: Array, design: Array, prices: Array, levels: Array) -> Iterator[tuple[slice, Any, Array, Array]]:
+    """Give pieces of rows that count in several groups as the loops take them, shifts that are 0 for every class, and room for a tile."""
+    n_groups, n_classes = prices.shape
+    given, beyond = _in_chunks(n_groups, n_classes), _in_chunks(1, n_classes, np.inf)
     given[:, :n_classes], beyond[:, :n_classes] = prices, 0.0
     room = given.shape[1]
     space = _in_chunks(max(8, _TILE // room), n_classes).reshape(-1)
     several = [(slice(0, len(labels)), [labels], False)] if labels.ndim == 1 else _pieces(labels)
     for part, (flat,), _ in several:
         counts = np.ascontiguousarray(design[part]).reshape(-1)
-        rows = (_fixed(flat), n_classes, _fixed(counts), given.reshape(-1), room, levels[part])
-        _evaluate_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond.reshape(-1), space, gathered.reshape(-1), out[1])
-    out[0][...] += gathered[:, :n_classes]
+        yield part, (_fixed(flat), n_classes, _fixed(counts), given.reshape(-1), room, levels[part]), beyond.reshape(-1), space
 
 
-@compiled_kernel
-def scatter_design(answers: Array, design: Array, weight: Array, table: Array) -> None:
-    """Add ``w b_g b_h (D - D 1 1' D / 1' D 1)`` of rows to a table of classes x groups x classes x groups, D the classes of an answer.
+@compiled
+def _fold_design(
+    rows: Any, n_groups: int, counted: Array, weight: Array, lam: float, most: float, beyond: Array, space: Array, table: Array
+) -> bool:
+    n_classes, room, levels = rows[1], rows[4], rows[5]
+    tile = space.shape[0] // room
+    none, where = np.zeros(tile, np.uint8), np.empty(n_classes, np.int64)
+    n_counted, touched = counted.shape[1], 0
+    for start in range(0, levels.shape[0], tile):
+        stop = min(start + tile, levels.shape[0])
+        _spread(rows, start, stop, n_groups, space)
+        _settle_tile((space, room, none, beyond, room, levels[start:stop]), 0, stop - start, lam)
+        for i in range(start, stop):
+            size, first = 0, (i - start) * room
+            for k in range(n_classes):
+                where[size] = k
+                size += space[first + k] > levels[i]
+            if size < 2:  # such a row keeps its class whatever prices do
+                continue
+            touched += size * size
+            own = weight[i] if weight.shape[0] > 0 else 1.0
+            for a in range(size):
+                for b in range(size):
+                    part = own * ((1.0 if a == b else 0.0) - 1.0 / size)
+                    for g in range(n_counted):
+                        amount = part * counted[i, g]
+                        if amount != 0.0:
+                            for h in range(n_counted):
+                                table[g, where[a], h, where[b]] += amount * counted[i, h]
+        if touched > most * (stop + _LOOKED_AT):
+            return False
+    return True
+
+
+def fold_design(
+    labels: Array, designs: tuple[Array, Array], weight: Array, prices: Array, lam: float, levels: Array, most: float, table: Array
+) -> bool:
+    """Add ``w b_g b_h (D - D 1 1' D / 1' D 1)`` of rows to a table, D the classes of a row's response, entry by entry.
 
     Parameters
     ----------
-    answers : ndarray of shape (n, n_classes)
-    design : ndarray of shape (n, n_groups)
-    weight : ndarray of shape (n,), or empty where each row weighs 1
-    table : ndarray of shape (n_classes, n_groups, n_classes, n_groups)
+    labels, weight, prices, lam, levels
+        As for :func:`evaluate_design`.
+    designs : (ndarray of shape (n, n_groups), ndarray of shape (n, n_counted))
+        What rows count in the groups that have prices, and in those of the table.
+    most : float
+        Pairs of classes that a row may have, on the average.
+    table : ndarray of shape (n_counted, n_classes, n_counted, n_classes)
+
+    Returns
+    -------
+    bool
+        False where rows have more, and other ways are faster: the table is of no use then.
     """
-    n_groups, n_classes = design.shape[1], answers.shape[1]
-    where = np.empty(n_classes, np.int64)
-    for i in range(answers.shape[0]):
-        size = 0
-        for k in range(n_classes):
-            where[size] = k
-            size += answers[i, k] > 0.0
-        if size < 2:  # such a row keeps its class whatever prices do
-            continue
-        own = weight[i] if weight.shape[0] > 0 else 1.0
-        for a in range(size):
-            for b in range(size):
-                part = own * ((1.0 if a == b else 0.0) - 1.0 / size)
-                for g in range(n_groups):
-                    amount = part * design[i, g]
-                    if amount != 0.0:
-                        for h in range(n_groups):
-                            table[where[a], g, where[b], h] += amount * design[i, h]
+    n_groups = prices.shape[0]
+    for part, rows, beyond, space in _design_rows(labels, designs[0], prices, levels):
+        counted = _fixed(np.ascontiguousarray(designs[1][part]))
+        if not _fold_design(rows, n_groups, counted, _fixed(weight[part]), float(lam), float(most), beyond, space, table):
+            return False
+    return True

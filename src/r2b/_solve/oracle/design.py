@@ -31,6 +31,7 @@ _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
 _FEW_GROUPS = 8  # up to which a step costs a few passes: the curvature of pairs of groups grows with their square
+_SPARSE = 1 / 16  # share of all pairs of classes that a row may have for single entries to be faster than products of matrices
 _COSTLIER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
 
@@ -172,16 +173,30 @@ class DesignOracle(GroupOracle):
         return added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
 
     def _fold(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums:
+        if (tables := self._scattered(lane, prices, lam, components)) is not None:
+            return tables
         n_classes = prices.shape[1]
         folds = [Folded(len(groups), n_classes, None if entries is None else entries[groups]) for groups in components]
-        scatter = None if self.kernel is reference else self.kernel.scatter_design
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], np.empty((len(labels), n_classes))
             self.kernel.answer(labels, self._cells[: len(labels)], design @ prices, lam, self._levels[part], answers)
             for fold, groups in zip(folds, components, strict=True):
-                mine = design if len(groups) == design.shape[1] else design[:, groups]
-                fold.add_supports(mine, answers, self._weight[part], scatter)
+                fold.add_supports(_columns(design, groups), answers, self._weight[part])
         return [fold.table() for fold in folds]
+
+    def _scattered(self, lane: slice, prices: Floats, lam: float, components: Components) -> Sums | None:
+        """Fold entry by entry, which is fast where rows have few classes; None where they have more."""
+        if self.kernel is reference:
+            return None
+        n_classes, design, tables = prices.shape[1], self.design[lane], []
+        labels = (self._codes if self.rows.matrix is None else self.rows.matrix)[lane]
+        own = (self._weight[lane], prices, lam, self._levels[lane])
+        for groups in components:
+            table = np.zeros(2 * (len(groups), n_classes))
+            if not self.kernel.fold_design(labels, (design, _columns(design, groups)), *own, _SPARSE * n_classes**2, table):
+                return None
+            tables.append(table)
+        return tables
 
     def label_means(self) -> Floats:
         """Group means of the labels as they came in."""
@@ -237,3 +252,7 @@ class DesignOracle(GroupOracle):
         taken = Rows(matrix, rows.groups[chosen], weight, rows.n_groups, rows.dataset, None, None if classes is None else classes[chosen])
         taken = replace(taken, width=rows.width)
         return DesignOracle(taken, design, self.share, kernel or self.kernel_choice, self.threads)
+
+
+def _columns(design: Floats, groups: Places) -> Floats:
+    return design if len(groups) == design.shape[1] else design[:, groups]

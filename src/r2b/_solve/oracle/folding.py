@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import parts_of
 
-_SPARSE = 1 / 16  # share of the pairs of prices that a row may touch for single entries to be faster than products of matrices
 _FACTORS = 1 << 19  # entries of the rows' factors of the curvature that are multiplied together
-
-Scatter = Callable[[Floats, Floats, Floats, Floats], None]
 
 
 class Folded:
@@ -36,7 +31,6 @@ class Folded:
     def __init__(self, n_groups: int, n_classes: int, entries: Flags | None = None) -> None:
         self.shape = (n_groups, n_classes)
         self.entries = None if entries is None or entries.all() else np.nonzero(entries)
-        self.scattered: Floats | None = None
         size = n_groups * n_classes if self.entries is None else len(self.entries[0])
         self.products = np.zeros((size, size))
         self.own = np.zeros((n_groups * n_groups, n_classes)) if self.entries is None else np.zeros((size, size))
@@ -54,20 +48,11 @@ class Folded:
             pairs = (counts[:, :, None] * (weight[part, None] * counts)[:, None, :]).reshape(len(counts), -1)
             self.own += pairs.T @ d[part]
 
-    def add_supports(self, design: Floats, answers: Floats, weight: Floats, scatter: Scatter | None = None) -> None:
-        """Add lam times the curvature of rows with these answers: that of the classes above 0.
-
-        ``scatter`` adds rows of few classes entry by entry, to a table of classes x groups x classes x groups.
-        """
-        sizes = np.count_nonzero(answers, axis=1)
-        if scatter is None or self.shape[0] ** 2 * (sizes @ sizes) >= _SPARSE * self.products.size * len(sizes):
-            several = np.flatnonzero(sizes > 1)  # a row of one class has no curvature
-            weight = weight[several] if len(weight) else np.ones(len(several))
-            self.add(design[several], (answers[several] > 0).astype(np.float64), weight)
-            return
-        if self.scattered is None:
-            self.scattered = np.zeros(2 * self.shape[::-1])
-        scatter(answers, design, weight, self.scattered)
+    def add_supports(self, design: Floats, answers: Floats, weight: Floats) -> None:
+        """Add lam times the curvature of rows with these answers: that of the classes above 0."""
+        several = np.flatnonzero(np.count_nonzero(answers, axis=1) > 1)  # a row of one class has no curvature
+        weight = weight[several] if len(weight) else np.ones(len(several))
+        self.add(design[several], (answers[several] > 0).astype(np.float64), weight)
 
     def _add_entries(self, counts: Floats, scaled: Floats, weighed: Floats) -> None:
         assert self.entries is not None
@@ -86,8 +71,7 @@ class Folded:
             whole = np.zeros((n_groups * n_classes, n_groups * n_classes))
             places = self.entries[0] * n_classes + self.entries[1]
             whole[np.ix_(places, places)] = self.own - self.products
-            folded: Floats = whole.reshape(n_groups, n_classes, n_groups, n_classes)
-        else:
-            folded = -self.products.reshape(n_groups, n_classes, n_groups, n_classes)
-            np.einsum("gkhk->ghk", folded)[:] += self.own.reshape(n_groups, n_groups, n_classes)
-        return folded if self.scattered is None else folded + self.scattered.transpose(1, 0, 3, 2)
+            return whole.reshape(n_groups, n_classes, n_groups, n_classes)
+        folded: Floats = -self.products.reshape(n_groups, n_classes, n_groups, n_classes)
+        np.einsum("gkhk->ghk", folded)[:] += self.own.reshape(n_groups, n_groups, n_classes)
+        return folded

@@ -37,6 +37,8 @@ class Screened:
         By how much the rows that are put together lead at these prices, at least.
     open_share : float
         Weight of the other rows, as a share of the total.
+    leading : ndarray of shape (n_rows of the oracle that was screened,)
+        The class of the rows that were put together, -1 for the others.
     """
 
     oracle: MemoryOracle | DesignOracle
@@ -44,6 +46,7 @@ class Screened:
     centre: Floats
     margin: float
     open_share: float
+    leading: Places
 
     def serves(self, prices: Floats, lam: float) -> bool:
         """Whether the rows that were put together surely still give all to one class."""
@@ -52,11 +55,14 @@ class Screened:
         return 2.0 * self.parity.largest_shift(apart - 0.5 * (apart.max(axis=1) + apart.min(axis=1))[:, None]) <= self.margin - lam
 
 
-def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats, margin: float) -> Screened:
-    """Put together the rows whose best class leads by more than the margin at these prices."""
+def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats, margin: float, last: Screened | None = None) -> Screened:
+    """Put together the rows whose best class leads by more than the margin at these prices; with ``last``, of those that it did."""
     rows = oracle.rows
-    best, leads = _leaders(rows, oracle, parity.shifts(prices) if isinstance(oracle, MemoryOracle) else prices, margin)
+    best, leads = leaders(oracle, parity.shifts(prices) if isinstance(oracle, MemoryOracle) else prices, margin)
+    if last is not None:
+        leads &= best == last.leading
     settled = np.flatnonzero(leads)
+    leading = np.where(leads, best, -1)
     weight = np.ones(len(leads)) if rows.weight is None else rows.weight
     matrix = rows.labels if rows.matrix is None else rows.matrix
     share = 1.0 - float(weight[settled].sum() / weight.sum())
@@ -70,7 +76,7 @@ def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats
         groups = np.concatenate([rows.groups[open_], cells.astype(rows.groups.dtype)])
         labels = _leading(parity.shifts(prices)[cells], classes, worth, lead)
         few = Rows(np.concatenate([matrix[open_], labels]), groups, np.append(weight[open_], mass), rows.n_groups, None)
-        return Screened(MemoryOracle(few, oracle.kernel_choice, oracle.threads), parity, prices, margin, share)
+        return Screened(MemoryOracle(few, oracle.kernel_choice, oracle.threads), parity, prices, margin, share, leading)
     classes, mass, worth = _by_code(own.astype(np.int64), weight[settled], value)
     counted = oracle.design[settled] * weight[settled, None]
     # Rows of a class count in groups by what they count in all: their shifts, too, add up.
@@ -81,7 +87,7 @@ def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats
     design = np.concatenate([oracle.design[open_], design])
     smaller = Parity(parity.members, parity.names, parity.share, total / total.sum(), design)
     walking = DesignOracle(few, design, parity.share, oracle.kernel_choice, oracle.threads)
-    return Screened(walking, smaller, prices, margin, share)
+    return Screened(walking, smaller, prices, margin, share, leading)
 
 
 def _by_code(code: Array, weight: Floats, value: Floats) -> tuple[Places, Floats, Floats]:
@@ -99,8 +105,9 @@ def _leading(shifts: Floats, classes: Places, worth: Floats, lead: float) -> Flo
     return np.asarray(labels)
 
 
-def _leaders(rows: Rows, oracle: MemoryOracle | DesignOracle, prices: Floats, margin: float) -> tuple[Places, Flags]:
-    """Give the best class of each row, and whether it leads by more than the margin."""
+def leaders(oracle: MemoryOracle | DesignOracle, prices: Floats, margin: float) -> tuple[Places, Flags]:
+    """Give the best class of each row, and whether it leads by more than the margin; prices are of cells or, with a design, groups."""
+    rows = oracle.rows
     n_rows = len(rows.groups)
     best, leads = np.empty(n_rows, dtype=np.intp), np.empty(n_rows, dtype=bool)
     size = max(1, _BLOCK_ENTRIES // rows.n_classes)
@@ -114,6 +121,6 @@ def _leaders(rows: Rows, oracle: MemoryOracle | DesignOracle, prices: Floats, ma
             top = np.take_along_axis(shifts, mine[:, None], axis=1)
             leads[part] = np.count_nonzero(shifts >= top - margin, axis=1) == 1
 
-    for _ in in_order(look, parts_of(n_rows, -(-n_rows // _LANES)), oracle.threads):
+    for _ in in_order(look, parts_of(n_rows, max(size, -(-n_rows // _LANES))), oracle.threads):
         pass
     return best, leads

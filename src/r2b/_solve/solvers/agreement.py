@@ -6,14 +6,15 @@ indifferent between classes), so it comes with the new label of every merged row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from r2b._constraints.parity import RatioBound
 from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
-from r2b._data.arrays import Flags, Floats
+from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of
@@ -94,8 +95,6 @@ class _Programme:
     """
 
     def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE, among: Flags | None = None) -> None:
-        from scipy import sparse
-
         self.scale = scale
         rows, self.parity = problem.rows_in_memory, problem.parity
         self.n_rows, self.n_classes = rows.labels.shape
@@ -116,35 +115,31 @@ class _Programme:
         self.lowest = np.repeat(np.where(ratios, 0.0, -np.inf), self.n_classes)
         part = self.scale * self.parity.matrix[rows.groups] * weight[:, None] / self.parity.share
         place, group = np.nonzero(part[self.row])
-        entries = (part[self.row[place], group], (group * self.n_classes + self.column[place], place))
-        means = sparse.csr_array(entries, shape=(self.parity.n_groups * self.n_classes, len(self.worth)))
-        self.upper = sparse.hstack([means, -self._moving(sides.high_slope.ravel())], format="csr")
-        self.lower = sparse.hstack([-means, self._moving(sides.low_slope.ravel())], format="csr")
+        means = _Block(group * self.n_classes + self.column[place], place, part[self.row[place], group], len(self.level))
+        self.upper = means.beside(self._moving(-sides.high_slope.ravel()))
+        self.lower = means.times(-1.0).beside(self._moving(sides.low_slope.ravel()))
         self.high, self.low = self.scale * sides.high.ravel(), self.scale * sides.low.ravel()
-        entries = (np.ones(len(self.row)), (self.row, np.arange(len(self.row))))
-        each_row = sparse.csr_array(entries, shape=(self.n_rows, len(self.row) + self.n_levels))
+        self.rows = _Block(self.row, np.arange(len(self.row)), np.ones(len(self.row)), self.n_rows)
         # A level that is the mean over its family's groups, by their shares.
         part = np.repeat(sides.share / sides.total[sides.family], self.n_classes)
-        family = sparse.csr_array((part, (self.level, np.arange(len(part)))), shape=(self.n_levels, len(part)))
-        tied = np.flatnonzero(sides.averaged)
-        mean = sparse.hstack([family @ means, -self.scale * sparse.eye_array(self.n_levels)], format="csr")[tied]
-        self.rows, self.row_level = sparse.vstack([each_row, mean]), np.append(np.ones(self.n_rows), np.zeros(len(tied)))
+        mean = _Block(self.level[means.row], means.column, part[means.row] * means.value, self.n_levels)
+        levels = np.arange(self.n_levels)
+        self.tied = mean.beside(_Block(levels, len(self.row) + levels, np.full(self.n_levels, -self.scale), self.n_levels)).at(
+            np.flatnonzero(sides.averaged)
+        )
+        self.row_level = np.append(np.ones(self.n_rows), np.zeros(self.tied.n_rows))
 
-    def _moving(self, slope: Floats) -> Any:
-        from scipy import sparse
-
-        return sparse.csr_array((self.scale * slope, (np.arange(len(slope)), self.level)), shape=(len(slope), self.n_levels))
+    def _moving(self, slope: Floats) -> _Block:
+        return _Block(np.arange(len(slope)), len(self.row) + self.level, self.scale * slope, len(slope))
 
     def solve(self, *, presolve: bool = True) -> Agreement:
         """Solve it."""
-        from scipy import sparse
-
         equal, open_ = self.equal, self.open
         found = self._linprog(
             np.append(-self.worth, np.zeros(self.n_levels)),
-            sparse.vstack([self.upper[open_], self.lower[open_]]),
+            [self.upper.at(open_), self.lower.at(open_)],
             np.concatenate([self.high[open_], -self.low[open_]]),
-            sparse.vstack([self.rows, self.upper[equal]]),
+            [self.rows, self.tied, self.upper.at(equal)],
             np.concatenate([self.row_level, self.high[equal]]),
             presolve,
         )
@@ -162,15 +157,14 @@ class _Programme:
 
     def least_violation(self) -> Floats:
         """Give the prices of the labels that miss the bound they miss most by least: they tell whether any labels miss none."""
-        from scipy import sparse
-
         bounded = np.sort(np.concatenate([self.open, self.equal]))
-        missed = sparse.csr_array(np.full((2 * len(bounded), 1), -self.scale))
+        each = np.arange(len(bounded))
+        missed = _Block(each, np.full(len(bounded), len(self.row) + self.n_levels), np.full(len(bounded), -self.scale), len(bounded))
         found = self._linprog(
             np.append(np.zeros(len(self.worth) + self.n_levels), 1.0),
-            sparse.hstack([sparse.vstack([self.upper[bounded], self.lower[bounded]]), missed], format="csr"),
+            [self.upper.at(bounded).beside(missed), self.lower.at(bounded).beside(missed)],
             np.concatenate([self.high[bounded], -self.low[bounded]]),
-            sparse.hstack([self.rows, sparse.csr_array((len(self.row_level), 1))]),
+            [self.rows, self.tied],
             self.row_level,
             presolve=True,
         )
@@ -183,7 +177,7 @@ class _Programme:
     def _prices(self, charge: Floats) -> Floats:
         return np.asarray(self.scale * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None])
 
-    def _linprog(self, cost: Floats, above: Any, top: Floats, equal: Any, level: Floats, presolve: bool) -> Any:
+    def _linprog(self, cost: Floats, above: Sequence[_Block], top: Floats, equal: Sequence[_Block], level: Floats, presolve: bool) -> Any:
         from scipy.optimize import linprog
 
         free = slice(len(self.worth), len(self.worth) + self.n_levels)
@@ -191,9 +185,9 @@ class _Programme:
         low[free] = self.lowest
         return linprog(
             cost,
-            A_ub=above,
+            A_ub=_stacked(above, len(cost)),
             b_ub=top,
-            A_eq=equal,
+            A_eq=_stacked(equal, len(cost)),
             b_eq=level,
             bounds=np.column_stack([low, high]),
             method="highs",
@@ -204,3 +198,37 @@ class _Programme:
                 **self.limit,
             },
         )
+
+
+class _Block(NamedTuple):
+    """Rows of a sparse matrix, entry by entry: a matrix made once of all of them costs less than matrices put together."""
+
+    row: Places
+    column: Places
+    value: Floats
+    n_rows: int
+
+    def at(self, rows: Places) -> _Block:
+        """Give these rows, numbered anew."""
+        place = np.full(self.n_rows, -1)
+        place[rows] = np.arange(len(rows))
+        kept = np.flatnonzero(place[self.row] >= 0)
+        return _Block(place[self.row[kept]], self.column[kept], self.value[kept], len(rows))
+
+    def beside(self, other: _Block) -> _Block:
+        """Put entries of the same rows beside."""
+        row, column, value = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
+        return _Block(row, column, value, self.n_rows)
+
+    def times(self, factor: float) -> _Block:
+        """Scale all entries."""
+        return self._replace(value=factor * self.value)
+
+
+def _stacked(blocks: Sequence[_Block], n_columns: int) -> Any:
+    from scipy import sparse
+
+    ends = np.cumsum([block.n_rows for block in blocks])
+    row = np.concatenate([block.row + end - block.n_rows for block, end in zip(blocks, ends, strict=True)])
+    column, value = (np.concatenate(parts) for parts in zip(*((block.column, block.value) for block in blocks), strict=True))
+    return sparse.csc_array((value, (row, column)), shape=(int(ends[-1]), n_columns))

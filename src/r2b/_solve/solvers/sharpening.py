@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import one_blas_thread
 from r2b._solve.certificate import PROVEN, Certificate, Problem, certify
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.oracle.thinning import thin
-from r2b._solve.solvers.agreement import Agreement, infeasible, most_agreement
+from r2b._solve.solvers.agreement import infeasible, most_agreement
 from r2b._solve.solvers.bands import BandNewton, Bands
+from r2b._solve.solvers.corners import Corner
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
@@ -30,7 +31,8 @@ from r2b.errors import MissingExtraError
 
 _FIRST, _FIRST_BY_BANDS, _FIRST_SAMPLED = 0.1, 0.03, 0.01  # lambda to begin with, by how the prices are found there
 _NEAR = 1e-3  # residual that will do there
-_SAMPLE, _PER_PRICE = 500, 10  # rows, at least, to find prices with before all rows are asked
+_MANY = 1 << 18  # entries from where on prices are found with a sample before all rows are asked
+_SAMPLE, _PER_PRICE = 500, 10  # its rows, at least
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
 _ROUGH, _FINE = 1e-4, 2e-4  # residual that will do above this lambda, where the path only shows the way
@@ -38,7 +40,9 @@ _BLURRED = 4e-10  # residual that will do at the last one, where rounding leaves
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _LANDING = 12  # Newton steps from prices of a linear programme; four are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
+_TRIES = 8  # programmes, each with the classes that the prices of the last one ask for
 _AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
+_ROUGH_DAMPING = 1e-4  # of Newton's first step on all rows, in units of 1 / lambda
 _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
 _FARTHEST = 10.0  # times lambda: how far prices are taken to move before its end; steeper slopes are of prices that have a choice
 _UNDAMPED = 1e-9  # for the direction of the path; where prices have a choice it keeps them where they are
@@ -49,9 +53,8 @@ _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
 _LEAP, _LONG_LEAP = 1_000, 16_000  # entries that may still be labelled: a linear programme is faster than the path; than other ways
 _ENDS = (1e-5, 1e-6, _LAST)  # lambda at which its prices are tried
 _LOOK = 1 << 18  # entries of rows that are left, from where on they are not looked at for that
-_WIDER = 3.0  # times the margin, where prices of a programme are beyond it
-_SPLIT = 1e-9  # part of a row above which it counts
-_SPLIT_ENDS = (1e-6, 1e-7, 1e-8)  # lambda at which rows are split as a programme says
+_FIRST_NEAR = 0.35  # of the margin: classes that a programme begins with
+_HOPELESS = 1e-6  # gap or excess from where on no other lambda will do
 _LIMITS = (Status.OUT_OF_TIME, Status.OUT_OF_ITERATIONS, Status.INTERRUPTED)
 
 Prove = Callable[[Floats, Responses], Certificate]
@@ -119,7 +122,7 @@ def _first(problem: Problem, oracle: MemoryOracle | DesignOracle, bands: Bands |
     """Solve for the first lambda, by way of a sample where all rows are many more."""
     few = _sample(problem, oracle)
     if bands is not None:
-        newton = BandNewton(oracle, problem.parity, float(problem.lam), bands=bands)
+        newton = BandNewton(oracle, problem.parity, float(problem.lam), bands=bands, damping=_ROUGH_DAMPING)
         stages = [Stage(newton, tol, _PATIENCE)]
         if few is not None:
             stages.insert(0, Stage(replace(newton, oracle=few, name="newton, sample"), _NEAR, _PATIENCE, final=False))
@@ -134,7 +137,7 @@ def _first(problem: Problem, oracle: MemoryOracle | DesignOracle, bands: Bands |
 def _sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> MemoryOracle | DesignOracle | None:
     """Give fewer rows that lead to prices nearby; None where all are not many more."""
     n_wanted = max(_SAMPLE, _PER_PRICE * problem.n_groups * problem.n_classes)
-    if oracle.rows.merged or 4 * n_wanted > len(oracle.rows.groups):
+    if oracle.rows.merged or oracle.rows.entries < _MANY or 4 * n_wanted > len(oracle.rows.groups):
         return None
     if isinstance(oracle, DesignOracle):
         return oracle.sample(n_wanted)
@@ -193,44 +196,59 @@ class _Path:
 
     def _leap(self, prices: Floats, few: Screened, most: int) -> tuple[Floats, Responses] | None:
         """Go to the end at once where few rows are left: a linear programme of their best classes has its prices."""
-        slope, lam = self.slope, self.lam
-        for _ in range(_ROUNDS if self.leaps > 0 else 0):
-            rows = few.oracle.rows
-            worth = rows.labels - few.parity.shifts(prices)[rows.groups] if rows.entries <= _LOOK else np.zeros((0, 1))
-            near = worth >= worth.max(axis=1, keepdims=True, initial=-np.inf) - few.margin
-            if not 0 < near.sum() <= most:
-                break
-            self.leaps -= 1
+        near = _near(few, prices, _FIRST_NEAR)
+        if self.leaps <= 0 or not 0 < near.sum() <= most:
+            return None
+        self.leaps, few_at = self.leaps - 1, prices
+        for _ in range(_TRIES):
             found = None
             with suppress(MissingExtraError):
                 found = most_agreement(self._of(few, 0.0), among=near)
-            if found is None or found.status is not Status.SOLVED:
+            if found is None:
                 break
-            self.slope = 0.0
-            if (landed := self._landed(found, few)) is not None:
-                return landed
-            self.slope, self.lam = slope, lam
-            if most < _LONG_LEAP or few.serves(found.prices, 0.0):
+            if found.status is not Status.SOLVED:  # classes may be too few to meet the bounds with
+                wider = _near(few, prices, 1.0) & ~near
+            else:
+                corner, prices = Corner.of(found, few, near), found.prices
+                told = None if corner.better else self._told(corner)
+                if told is not None and corner.only(self.oracle, self.problem.parity):
+                    return told
+                if told is not None or (few.serves(prices, 0.0) and not corner.better):
+                    return self._landed(corner) or told
+                if not corner.better:  # rows that were put together are not what they were
+                    few = screened(self.oracle, self.problem.parity, prices, few.margin, few)
+                    near = _near(few, few_at, _FIRST_NEAR)
+                wider = _near(few, prices, _FIRST_NEAR) & ~near
+            near |= wider
+            if not wider.any() or near.sum() > most:
                 break
-            # Its prices are beyond what the rows that were put together allow: fewer of them are.
-            few = screened(self.oracle, self.problem.parity, prices, _WIDER * few.margin)
         return None
 
-    def _landed(self, found: Agreement, few: Screened) -> tuple[Floats, Responses] | None:
+    def _landed(self, corner: Corner) -> tuple[Floats, Responses] | None:
         """Give labels that prices of a linear programme prove, or the prices to which they point."""
+        slope, lam = self.slope, self.lam
+        self.slope = 0.0
         for end in _ENDS:
-            at = self._at(found.prices, end, 32.0 * end, _by_few_steps)
+            at = self._at(corner.prices, end, 32.0 * end, _by_few_steps)
             if at is None:  # the programme has many prices that are as good, and these are not where the path ends
                 break
             splits = Responses(at[0], end)
-            if self.prove(found.prices, splits).holds:
-                return found.prices, splits
+            if self.prove(corner.prices, splits).holds:
+                return corner.prices, splits
             self.lam = end  # prices of a linear programme are as exact as its tolerance; the end of the path may be more so
             if (zero := self._proof(at[0], splits, at[1])) is not None:
                 return zero, splits
-        for end in _SPLIT_ENDS:
-            if self.prove(found.prices, splits := _splits(found, few, end)).holds:
-                return found.prices, splits
+        self.slope, self.lam = slope, lam
+        return None
+
+    def _told(self, corner: Corner) -> tuple[Floats, Responses] | None:
+        """Give the labels of a corner, by prices, where they are proven."""
+        for splits in corner.told():
+            proof = self.prove(corner.prices, splits)
+            if proof.holds:
+                return corner.prices, splits
+            if max(abs(proof.relative_gap), proof.excess) > _HOPELESS:
+                break
         return None
 
     def _next(self, prices: Floats, ways: Sequence[Way]) -> tuple[Floats, Screened] | None:
@@ -252,15 +270,18 @@ class _Path:
 
     def _at(self, prices: Floats, lam: float, margin: float, plan: Plan) -> tuple[Floats, Screened] | None:
         """Solve at this lambda, on the rows that may be tied there."""
-        guess = prices + self.slope * (lam - self.lam)
+        guess = prices + self.slope * (lam - self.lam) if np.any(self.slope) else prices
         tol = max(self.tol, _ROUGH if lam > self.fine else _BLURRED if lam <= _LAST else 0.0)
+        if lam > self.fine and self.oracle.rows.entries < _MANY:
+            return self._on_all_rows(guess, lam, margin, tol)
         everything = Newton(self.oracle, self.problem.parity, lam)
         for _ in range(_ROUNDS):
             few = screened(self.oracle, self.problem.parity, prices, margin)
             newton = BandNewton(
                 few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share, bands=self.bands
             )
-            guess = min(guess, prices, key=lambda start: newton.start(start).residual)
+            if guess is not prices:
+                guess = min(guess, prices, key=lambda start: newton.start(start).residual)
             found = self._run(plan(self._of(few, lam), newton, tol), guess)
             if found is None:
                 return None
@@ -269,6 +290,12 @@ class _Path:
             # Some of the rows that were put together are tied here: look at them again from here.
             prices, guess, margin = found, found, 2.0 * margin
         return None
+
+    def _on_all_rows(self, prices: Floats, lam: float, margin: float, tol: float) -> tuple[Floats, Screened] | None:
+        """Solve at this lambda with rows that are too few to be worth putting together on the way."""
+        newton = BandNewton(self.oracle, self.problem.parity, lam, name=f"newton, lam {lam:.0e}", damping=_ROUGH_DAMPING, bands=self.bands)
+        found = self._run(_by_newton(self.problem, newton, tol), prices)
+        return None if found is None else (found, screened(self.oracle, self.problem.parity, found, margin))
 
     def _run(self, plan: Iterator[Stage], prices: Floats) -> Floats | None:
         """Run some stages within what is left of the limits."""
@@ -311,29 +338,13 @@ class _Path:
         return None
 
 
-def _splits(found: Agreement, few: Screened, lam: float) -> Responses:
-    """Give prices near those of a linear programme at which tied rows are split as it splits them."""
-    assert found.answers is not None
-    rows, answers = few.oracle.rows, found.answers
-    worth = rows.labels - few.parity.shifts(found.prices)[rows.groups]
-    tied = answers > _SPLIT
-    several = np.flatnonzero(np.count_nonzero(tied, axis=1) > 1)
-    row, column = np.nonzero(tied[several])
-    row = several[row]
-    first = np.flatnonzero(np.diff(row, prepend=-1))  # of each row's classes; the others are compared with it
-    base = np.repeat(first, np.diff(np.append(first, len(row))))
-    other = np.flatnonzero(base != np.arange(len(row)))
-    base = base[other]
-    design = few.parity.matrix[rows.groups[row[other]]]
-    worth -= lam * answers
-    apart = worth[row[other], column[other]] - worth[row[base], column[base]]
-    n_groups, n_classes = found.prices.shape
-    equations = np.zeros((len(other), n_groups, n_classes))
-    at = np.arange(len(other))
-    equations[at, :, column[other]] = design
-    equations[at, :, column[base]] -= design
-    moved = np.linalg.lstsq(equations.reshape(len(other), n_groups * n_classes), apart, rcond=None)[0]
-    return Responses(found.prices + moved.reshape(n_groups, n_classes), lam)
+def _near(few: Screened, prices: Floats, part: float) -> Flags:
+    """Find the classes that rows may have near these prices, within a part of the margin; none where that would take long."""
+    rows = few.oracle.rows
+    if rows.entries > _LOOK:
+        return np.zeros((0, 1), dtype=bool)
+    worth = rows.labels - few.parity.shifts(prices)[rows.groups]
+    return np.asarray(worth >= worth.max(axis=1, keepdims=True) - part * few.margin)
 
 
 def _by_newton(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
