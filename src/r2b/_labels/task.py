@@ -40,6 +40,9 @@ _PASSES = 16  # of agreement, for each that the distance takes
 _SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20  # ends of a path, and entries of a table, for which one is tried
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
+# How it ended, the labels, the channels of cells where prices do not tell them, and a proof about these very labels where there is one.
+Agreed = tuple[Outcome, Answers, Floats | None, Certificate | None]
+
 
 class RowOracle(Oracle, Protocol):
     """An oracle that also knows the labels that came in, and may give samples."""
@@ -180,8 +183,7 @@ class Task:
         """Give the rows of the table where they are in memory."""
         return None
 
-    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None, Certificate | None]:
-        """Give how it ended, the labels, the channels of cells that tell them, and a proof about these very labels where there is one."""
+    def _agree(self, problem: Problem, limits: Limits) -> Agreed:
         raise _not_in_memory()
 
 
@@ -256,30 +258,31 @@ class MemoryTask(Task):
     def _label_rows(self) -> MemoryRows:
         return MemoryRows(self.dataset)
 
-    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats | None, Certificate | None]:
+    def _agree(self, problem: Problem, limits: Limits) -> Agreed:
         slim = without_implied(problem.parity)
         if self.schema.is_soft or isinstance(self.oracle, DesignOracle):
             begun = time.perf_counter()
-            outcome, splits, _ = self._sharpened(problem, slim, limits)
+            sharpened = outcome, *_ = self._sharpened(problem, slim, limits)
             if outcome.status in _SHORT and not self.schema.is_soft and self.rows.entries * problem.n_classes <= _SMALL:
                 # Rows that hardly differ in how they count are split apart at prices of more digits than there are: a table tells them.
                 left = None if limits.time_limit is None else max(0.0, limits.time_limit - (time.perf_counter() - begun))
                 with suppress(MissingExtraError):
-                    found, answers, table = self._tabled(problem, slim, left)
-                    if certify(problem, self.oracle, found.prices, self.before, answers=answers).holds:
+                    found, answers, table, _ = self._tabled(problem, slim, left)
+                    proof = certify(problem, self.oracle, found.prices, self.before, answers=answers)
+                    if proof.holds:
                         found.history = outcome.history
-                        return found, answers, table
-            return outcome, splits, None
+                        return found, answers, table, proof
+            return sharpened
         return self._tabled(problem, slim, self.settings.time_limit)
 
-    def _tabled(self, problem: Problem, slim: Slim, time_limit: float | None) -> tuple[Outcome, Floats, Floats]:
+    def _tabled(self, problem: Problem, slim: Slim, time_limit: float | None) -> Agreed:
         """Solve the linear programme, whose answer is a table: prices prove it, and do not tell it."""
         found = most_agreement(replace(problem, parity=slim.parity), time_limit)
         outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
         answers = self.oracle.labels if found.answers is None else found.answers
         return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices)), None
 
-    def _sharpened(self, problem: Problem, slim: Slim, limits: Limits) -> tuple[Outcome, Responses, None, Certificate | None]:
+    def _sharpened(self, problem: Problem, slim: Slim, limits: Limits) -> Agreed:
         """Follow lambda to 0, which gives prices that tell the labels of new rows as well."""
 
         def whole(splits: Responses) -> Responses:
