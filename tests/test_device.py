@@ -13,15 +13,13 @@ from device_rows import disagreement, soft_rows, two_oracles  # noqa: E402
 
 import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
+from r2b._constraints.parity import RangeBound  # noqa: E402
 from r2b._solve.solvers import Status  # noqa: E402
 from r2b._solve.solvers.newton import level_step  # noqa: E402
-from r2b.engines.torch import plain  # noqa: E402
+from r2b.engines.torch import oracle, plain  # noqa: E402
 from r2b.engines.torch.labels import TensorRows  # noqa: E402
-from r2b.engines.torch.oracle import (  # noqa: E402
-    DeviceOracle,
-    LabelBatches,
-    device_level_step,
-)
+from r2b.engines.torch.newton import device_level_step  # noqa: E402
+from r2b.engines.torch.oracle import DeviceOracle, LabelBatches  # noqa: E402
 from r2b.engines.torch.rows import DeviceRows, add_by_cell  # noqa: E402
 from r2b.errors import NotSolvedWarning  # noqa: E402
 
@@ -91,8 +89,10 @@ def test_other_bounds_and_marginal_families_are_solved_as_on_the_host(bound: str
     assert fair.certificate.objective == pytest.approx(host.certificate.objective, abs=1e-8)
 
 
-def test_a_large_table_is_solved_from_a_sample_to_the_same_prices() -> None:
-    y, groups = soft_rows(40_000, 60, 3, dtype="float32")
+def test_a_large_table_is_solved_from_a_sample_to_the_same_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracle, "_THIN_MODELLED_FROM", 1)
+    monkeypatch.setattr(oracle, "_ROWS_PER_PRICE", 1)
+    y, groups = soft_rows(20_000, 40, 3, dtype="float32")
     fair = r2b.engines.torch.debias(*tensors(y, groups)[:1], sensitive_features=torch.from_numpy(groups), epsilon=0.01)
     assert {step.stage for step in fair.history} >= {"prepare, lam 1", "newton, sampled curvature"}
     assert fair.status.ok
@@ -103,8 +103,49 @@ def test_a_large_table_is_solved_from_a_sample_to_the_same_prices() -> None:
     assert 3 <= fair.rows.reads <= 100
 
 
+def test_a_sample_that_cannot_tell_the_answer_is_not_taken() -> None:
+    y, groups = soft_rows(60_000, 40, 3)
+    device = DeviceOracle(LabelBatches(torch.from_numpy(y), DeviceRows(torch.from_numpy(groups), 3, np.bincount(groups))), np.ones(3))
+    assert device.samples() is not None
+    assert device.samples(modelled=True) is None
+
+
+def test_sharp_rows_in_a_narrow_band_take_few_walks() -> None:
+    y, groups = soft_rows(4000, 40, 6)
+    sharp = y**4 / (y**4).sum(axis=1, keepdims=True)
+    fair = r2b.engines.torch.debias(torch.from_numpy(sharp), sensitive_features=torch.from_numpy(groups), epsilon=0.001)
+    host = r2b.debias(sharp, sensitive_features=groups, epsilon=0.001)
+    assert fair.status.ok
+    assert fair.rows.reads <= 40  # by linear algebra alone it takes 49
+    assert np.abs(fair.prices - host.prices).max() <= 1e-7
+    assert fair.certificate.objective == pytest.approx(host.certificate.objective, abs=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, np.inf])
+def test_means_are_brought_within_a_band_as_on_the_host(epsilon: float) -> None:
+    rng = np.random.default_rng(0)
+    means, share, band = rng.random((5, 30)), rng.dirichlet(np.ones(5)), np.where(np.arange(30) % 3, epsilon, 0.3)
+    expected = RangeBound(band).project(means, share).means
+    found = plain.banded(*(torch.from_numpy(each) for each in (means, share, np.minimum(band, 1e3))))
+    assert np.abs(found.numpy() - expected).max() <= 1e-14
+
+
+def test_prices_on_the_model_answer_their_means() -> None:
+    y, groups = soft_rows(500, 12, 4)
+    _, device = two_oracles(y, groups)
+    prices, share = 0.05 * np.random.default_rng(0).standard_normal((4, 12)), np.bincount(groups) / 500
+    means = device.evaluate(prices, 1.0, curvature=False).means
+    blocks, bound = device.curvature_and_bound(prices, 1.0)
+    assert torch.linalg.eigvalsh(torch.diag_embed(bound) - blocks).min() >= -1e-12  # what makes steps by the bound safe
+    sides = np.concatenate([[1e-12, 1.0, 0.0], share, np.full(12, 0.01)])
+    found, left = plain.descend(blocks, bound.amax(dim=0), np.stack([means, prices]), sides, 1000)
+    there = means - np.einsum("skl,sl->sk", blocks.numpy(), found - prices)
+    assert left <= 1e-12
+    assert np.abs(there - RangeBound(np.full(12, 0.01)).project(there + found, share).means).max() <= 1e-10
+
+
 def test_the_same_rows_give_the_same_bits() -> None:
-    y, groups = soft_rows(40_000, 60, 3, dtype="float32")
+    y, groups = soft_rows(20_000, 40, 3, dtype="float32")
     runs = [r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(groups), epsilon=0.01) for _ in range(2)]
     assert (runs[0].prices == runs[1].prices).all()
     assert torch.equal(runs[0].soft_labels, runs[1].soft_labels)

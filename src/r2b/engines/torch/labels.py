@@ -27,7 +27,8 @@ from r2b._labels.forms.keyed import BITS, FIRST, GOLDEN, SECOND, seed_word
 from r2b._labels.rule import LabelRows, MemoryRows, Rule, floating
 from r2b._labels.task import MemoryTask, Task, by_row
 from r2b.engines.torch import reading
-from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, DeviceTask, LabelBatches, batch_rows_for, choose_kernel, line_of
+from r2b.engines.torch.newton import DeviceTask
+from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, LabelBatches, batch_rows_for, choose_kernel, line_of
 from r2b.engines.torch.parts import DevicePartsOracle, distributions, parts_task
 from r2b.engines.torch.plain import project
 from r2b.engines.torch.rows import DeviceRows, add_by_cell
@@ -356,7 +357,7 @@ def _parts_task(
     """Give labels as they are kept, and the task of rows of which nearly every one is a cell of its own."""
     if y.ndim == 2:
         y = reading.prepared(y, normalize=normalize)
-        classes = read_labels(np.eye(1, y.shape[1]), normalize=False, fewest_classes=2).vocabulary
+        classes = reading.numbered_classes(int(y.shape[1]))
         batch_rows = batch_rows_for(y, rows.device) if batch_rows is None and y.device != rows.device else batch_rows
     else:
         y, values, _ = reading.compact(y.to(rows.device))
@@ -374,7 +375,7 @@ def _soft_task(
 ) -> Task:
     if batch_rows is None and y.device != rows.device:
         batch_rows = batch_rows_for(y, rows.device)
-    classes = read_labels(np.eye(1, y.shape[1]), normalize=False, fewest_classes=2).vocabulary
+    classes = reading.numbered_classes(int(y.shape[1]))
     oracle = DeviceOracle(LabelBatches(y, rows, batch_rows), rows.mass, kernel)
     _, least, off = oracle.label_sums
     reading.refuse_rows(y, least, off)

@@ -1,34 +1,23 @@
 # mypy: disable-error-code="no-untyped-call"
-"""Answers for rows on a device: the ``Oracle`` of tensors, and Newton on it. Only tables of the size of the prices leave the device.
+"""Answers for rows on a device: the ``Oracle`` of tensors. Only tables of the size of the prices leave the device.
 
 Labels that are larger than the device stay in the host's memory; a batch is copied while the one before is computed. Samples and curvature
 stay on the device; prices and means, which are small, are on the host.
-
-Classes that no group holds and no price touches take no part in a step. Those that do are few where epsilon is not: differences of means
-add up to 2 at most, so fewer than 2 / epsilon classes can be held apart between two groups. A small system is solved on the host, where
-NumPy is faster than the launch of so many small kernels; a large one on the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from r2b._data.arrays import Flags, Floats
+from r2b._data.arrays import Floats
 from r2b._data.compute import parts_of
-from r2b._labels.task import Task
-from r2b._solve.certificate import Problem
-from r2b._solve.oracle.reference import Answers, AnyOracle, Evaluation, Inspection, Samples
-from r2b._solve.solvers import Limits, Outcome, solve
-from r2b._solve.solvers.faces import Steps
-from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
+from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Samples
 from r2b.engines.torch import plain
 from r2b.engines.torch.rows import DeviceRows
 from r2b.errors import MissingExtraError
@@ -37,10 +26,17 @@ Tensor = torch.Tensor
 DeviceKernel = Literal["auto", "triton", "torch"]
 
 _THIN_FROM = 1 << 21  # entries from which a solve starts on a sample
+_THIN_MODELLED_FROM = 1 << 26  # the same for few steps over labels on the device, where a walk costs little more than its launch
+_ROWS_PER_PRICE = 100  # of a sample, to tell where the answer is
 _THIN = 16  # one row in 16, to find prices and to estimate the curvature
 _MOST_SAMPLED = 1 << 26  # entries of a sample, however many rows there are
 _FEWEST_SAMPLED = 1 << 12  # rows, however many classes
-_SUPPORT_ENTRIES = 1 << 26  # of supports that are written down at once
+_SUPPORT_BYTES = 1 << 29  # of supports that are written down at once
+_ALIGNED = 8  # numbers in which matrices of half precision are read
+_BUNDLE_ENTRIES = 1 << 24  # of the products of all bundles of rows together
+_MOST_BUNDLES = 1 << 12
+_BUNDLES_PER_CELL = 4  # at the least: a cell is filled up to whole bundles
+_HALVES = torch.__version__ >= "2.8"  # from where on products of half precision come in single precision
 
 
 def choose_kernel(choice: DeviceKernel, device: torch.device, n_classes: int) -> ModuleType:
@@ -196,15 +192,30 @@ class DeviceOracle:
 
     def curvature(self, prices: Floats, lam: float) -> Tensor:
         """Minus the derivative of the cells' means by their prices, of shape (n_cells, n_classes, n_classes), on the device."""
+        return self.curvature_and_bound(prices, lam, self.source.y.dtype)[0]
+
+    def curvature_and_bound(self, prices: Floats, lam: float, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+        """Give the curvature, and by cell and class a diagonal that bounds it from above.
+
+        Rows are counted in a dtype; by default in half precision where the device multiplies in it, which a step of Newton's can do with.
+        """
         device, n_classes = self.source.rows.device, self.source.n_classes
-        line = line_of(prices, lam, device)
-        folded = torch.zeros(self.source.rows.n_cells, n_classes, n_classes, dtype=torch.float64, device=device)
+        if dtype is None:
+            dtype = torch.float16 if device.type == "cuda" and _HALVES else self.source.y.dtype
+        line, width = line_of(prices, lam, device), -(-n_classes // _ALIGNED) * _ALIGNED
+        folded = torch.zeros(self.source.rows.n_cells, width, width, dtype=torch.float64, device=device)
         for y, rows in self.source.parts():
-            _add_pairs(self.kernels, y, rows, line, folded)
+            scale = None if rows.weight is None else torch.from_numpy(rows.relative[1]).to(device)[:, None, None]
+            mine = folded if scale is None else torch.zeros_like(folded)
+            _add_pairs(self.kernels, y, rows, line, mine, dtype)
+            folded = folded if scale is None else folded + scale * mine
         self.reads += 1
-        folded /= torch.from_numpy(self._cell_mass * lam).to(device)[:, None, None]
-        # Each row of 1_A 1_A' / |A| sums to 1 on the support, so the sums of the rows are the diagonal that is wanted.
-        return torch.diag_embed(folded.sum(dim=2)) - folded
+        folded = folded[:, :n_classes, :n_classes] / torch.from_numpy(self._cell_mass * -lam).to(device)[:, None, None]
+        # Each row of 1_A 1_A' / |A| sums to 1 on the support, so the sums of the rows are the diagonal that is wanted. It is the bound as
+        # well: a row's curvature is that of the support less a projection.
+        bound = -folded.sum(dim=2)
+        folded.diagonal(dim1=1, dim2=2).add_(bound)
+        return folded, bound
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
         """Add up the curvature of rows by pairs of columns of the design."""
@@ -213,12 +224,17 @@ class DeviceOracle:
         scaled = torch.from_numpy(self.share[:, None] * design).to(curve.device)
         return np.asarray(torch.einsum("jg,jkl,jh->gkhl", scaled, curve, counted).cpu().numpy())
 
-    def samples(self) -> Samples | None:
-        """Give a small and a larger sample, which are the same here, for a solver to come near with; None where all rows are cheap."""
+    def samples(self, *, modelled: bool = False) -> Samples | None:
+        """Give a small and a larger sample, which are the same here, for a solver to come near with; None where all rows are cheap.
+
+        A solver that takes few steps (``modelled``) does better with all rows than with a sample of few rows for each price.
+        """
         n_rows, n_classes = len(self.source.rows), self.source.n_classes
-        if n_rows * n_classes < _THIN_FROM:
-            return None
         wanted = max(_FEWEST_SAMPLED, min(n_rows // _THIN, _MOST_SAMPLED // n_classes))
+        modelled = modelled and self.source.y.device == self.source.rows.device
+        blurred = modelled and wanted < _ROWS_PER_PRICE * self.source.rows.n_cells * n_classes
+        if n_rows * n_classes < (_THIN_MODELLED_FROM if modelled else _THIN_FROM) or blurred:
+            return None
         sample = DeviceOracle(self.source.sample(wanted), self.cell_weight, self.kernel)
         return Samples(sample, sample)
 
@@ -240,104 +256,21 @@ def line_of(prices: Floats, lam: float, device: torch.device) -> Tensor:
     return torch.from_numpy(np.concatenate([[lam], np.ascontiguousarray(prices, dtype=np.float64).ravel()])).to(device)
 
 
-def _add_pairs(kernels: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor, total: Tensor) -> None:
-    """Add up ``w 1_A 1_A' / |A|`` by cell."""
-    n_classes, lanes = y.shape[1], rows.lanes
-    most = max(int((lanes.stops - lanes.starts).max()), _SUPPORT_ENTRIES // n_classes)
-    supports = torch.empty(min(most, len(rows)), n_classes, dtype=y.dtype, device=y.device)
-    for part in lanes.parts(most):
-        kernels.supports(y, rows, line, part, supports)
-        begin, cells = int(lanes.starts[part.start]), lanes.cells[part]
-        edges = [*(np.flatnonzero(np.diff(cells, prepend=-1)) + part.start), part.stop]
-        for first, last in pairwise(edges):
-            here = supports[int(lanes.starts[first]) - begin : int(lanes.stops[last - 1]) - begin]
-            total[int(lanes.cells[first])] += here.T @ here
+def _add_pairs(kernels: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor, total: Tensor, dtype: torch.dtype) -> None:
+    """Add up ``w 1_A 1_A' / |A|`` by cell, w relative to its cell, over rows with several classes in their support A."""
+    width = total.shape[1]
+    lanes = rows.bundles(max(_BUNDLES_PER_CELL * rows.n_cells, min(_BUNDLE_ENTRIES // width**2, _MOST_BUNDLES)))
+    height = lanes.size * lanes.height  # of a bundle
+    some = max(1, _SUPPORT_BYTES // (height * width * dtype.itemsize))
+    supports = torch.zeros(min(some * height, len(lanes) * lanes.height), width, dtype=dtype, device=y.device)
+    for part in parts_of(len(lanes) // lanes.size, some):
+        here = slice(part.start * lanes.size, part.stop * lanes.size)
+        kernels.supports(y, rows, line, lanes, here, supports)
+        stack = supports[: (part.stop - part.start) * height].view(-1, height, width)
+        made = torch.bmm(stack.mT, stack, **_wider(dtype))
+        lanes.add_bundles(made.view(len(stack), -1).double(), part, total.view(len(total), -1))
 
 
-_ON_HOST = 192  # classes up to which the host solves
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceNewton(Newton):
-    """Newton with the curvature left on the device."""
-
-    near: ClassVar[float] = 1e-5  # closer than in memory: here one more step on the sample is cheaper than one more pass
-
-    def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
-        if not self.parity.by_levels:
-            return super()._curvature(oracle, prices, entries)
-        assert isinstance(oracle, DeviceOracle)
-        blocks: Any = oracle.curvature(prices, self.lam)
-        return Curvature(blocks, [])
-
-    def _step_on_sample(self, state: NewtonState) -> NewtonState | None:
-        """Take no steps on the sample in between: there a step costs as much as a walk over all rows, which is short on a device."""
-        return None
-
-    def _steps(self, state: NewtonState) -> Steps:
-        blocks: Any = None if state.curvature is None else state.curvature.blocks
-        return super()._steps(state) if blocks is None else partial(self._by_levels, state, blocks)
-
-    def _by_levels(self, state: NewtonState, blocks: Any, damping: float) -> Floats:
-        step, clipped = np.zeros_like(state.prices), state.target.clipped
-        active = np.flatnonzero(clipped.any(axis=0) | (state.prices != 0).any(axis=0))
-        if not len(active):
-            return step
-        if len(active) < blocks.shape[1]:
-            index = torch.from_numpy(active).to(blocks.device)
-            blocks = blocks[:, index[:, None], index]
-        mine = (clipped[:, active], state.gap[:, active], state.prices[:, active], self.parity.share, damping, self.gamma)
-        by_device = len(active) > _ON_HOST and blocks.is_cuda
-        step[:, active] = device_level_step(blocks, *mine) if by_device else level_step(blocks.cpu().numpy(), *mine)
-        return step
-
-
-def device_level_step(blocks: Tensor, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
-    """Give the step as :func:`r2b._solve.solvers.newton.level_step` does, with Cholesky factors instead of inverses.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        A system is not positive definite.
-    """
-    device, start = blocks.device, np.where(clipped, 0.0, -prices)
-    free, right, held, weight = (torch.tensor(each, device=device) for each in (clipped, gap, start, share))
-    balance = gamma * (weight @ torch.where(free, right, 0.0))
-    right = right - torch.einsum("skl,sl->sk", blocks, held)
-    inside = free.double()
-    matrix = blocks * inside[:, :, None] * inside[:, None, :]
-    matrix.diagonal(dim1=1, dim2=2).add_(torch.where(free, damping, 1.0))
-    inverse = torch.cholesky_solve(torch.eye(matrix.shape[1], dtype=torch.float64, device=device).expand_as(matrix), _factor(matrix))
-    inverse = inverse * inside[:, :, None] * inside[:, None, :]
-    schur = torch.einsum("s,skl->kl", weight, inverse)
-    unused = ~free.any(dim=0)
-    schur.diagonal().add_(unused.double())
-    factor = _factor(schur)
-    d, levels = torch.zeros_like(right), torch.zeros_like(balance)
-    for _ in range(3):  # the first solves, the others bring back the digits that nearly singular blocks lose
-        rest = torch.where(free, right + levels - torch.einsum("skl,sl->sk", matrix, d), 0.0)
-        own = torch.einsum("skl,sl->sk", inverse, rest)
-        missing = torch.where(unused, 0.0, balance - weight @ (d + own))
-        lift = torch.cholesky_solve(missing[:, None], factor)[:, 0]
-        d = d + own + torch.einsum("skl,l->sk", inverse, lift)
-        levels = levels + lift
-    return np.asarray((d + held).cpu().numpy())
-
-
-def _factor(matrix: Tensor) -> Tensor:
-    factor: Tensor
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    if bool(failed.any()):
-        raise np.linalg.LinAlgError("a system is not positive definite")
-    return factor
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DeviceTask(Task):
-    """Rows on a device, what is asked of their groups, and the means to solve it."""
-
-    oracle: DeviceOracle
-
-    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        samples = self.oracle.samples()
-        return solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=DeviceNewton)
+def _wider(dtype: torch.dtype) -> dict[str, Any]:
+    """Ask for sums in single precision where factors are in half."""
+    return {"out_dtype": torch.float32} if dtype == torch.float16 else {}

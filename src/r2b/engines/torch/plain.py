@@ -6,10 +6,12 @@ index do not on a GPU.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
+from r2b._data.arrays import Floats
 from r2b._data.compute import parts_of
-from r2b.engines.torch.rows import DeviceRows, add_by_cell
+from r2b.engines.torch.rows import DeviceRows, Lanes, add_by_cell
 
 Tensor = torch.Tensor
 
@@ -106,14 +108,93 @@ def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
         out[part] = (project(truth - shift, prices[0])[0] / prices[0]).to(out.dtype)
 
 
-def supports(y: Tensor, rows: DeviceRows, prices: Tensor, part: slice, out: Tensor) -> None:
-    """Write ``sqrt(w / |A|)`` on the support A of each row, for some lanes, into ``out`` in the order of the rows."""
-    begin, end = int(rows.lanes.starts[part.start]), int(rows.lanes.stops[part.stop - 1])
-    numbers = rows.row_numbers(torch.arange(begin, end, device=y.device))
-    table = prices[1:].view(rows.n_cells, y.shape[1])
+def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor) -> None:
+    """Write ``sqrt(w / |A|)`` on the support A of each row, w relative to its cell, for some lanes into their places of ``out``.
+
+    A row with one class in its support has no curvature and leaves zeros, as does the place of a row that a lane lacks.
+    """
+    starts, stops = lanes.table[:2, part]
+    places = starts[:, None] + torch.arange(lanes.height, device=y.device)
+    there, numbers = (places < stops[:, None]).ravel(), rows.row_numbers(places.clamp(max=len(rows) - 1).ravel())
+    table, weight = prices[1:].view(rows.n_cells, y.shape[1]), rows.relative[0]
     for each in _parts(y, len(numbers)):
         some = numbers[each]
         kept = project(y[some].double() - table[rows.cells[some].long()], prices[0])[0] > 0
-        own = 1.0 if rows.weight is None else rows.weight[some]
-        root = torch.sqrt(own / kept.sum(dim=1).double())
-        out[each] = (kept * root[:, None]).to(out.dtype)
+        own, count = (1.0 if weight is None else weight[some]), kept.sum(dim=1).double()
+        root = torch.where(there[each] & (count > 1), torch.sqrt(own / count), 0.0)
+        out[each, : y.shape[1]] = (kept * root[:, None]).to(out.dtype)
+
+
+def banded(means: Tensor, share: Tensor, band: Tensor) -> Tensor:
+    """Bring the means of groups within a band of each class, as :meth:`r2b._constraints.parity.RangeBound.project` does.
+
+    Examples
+    --------
+    >>> means, half = torch.tensor([[0.9, 0.1], [0.5, 0.2]]).double(), torch.tensor([0.5, 0.5]).double()
+    >>> banded(means, half, torch.tensor([0.1, 0.1]).double())
+    tensor([[0.7500, 0.1000],
+            [0.6500, 0.2000]], dtype=torch.float64)
+    """
+    low, high = means.amin(dim=0), means.amax(dim=0)
+    kinks = torch.cat([means - band, means])
+    here = kinks[:, None, :]
+    positive = torch.einsum("s,jsk->jk", share, torch.clamp(means - band - here, min=0.0) - torch.clamp(here - means, min=0.0)) > 0
+    left = torch.where(positive, kinks, low - band).amax(dim=0)
+    middle = 0.5 * (left + torch.where(positive, high, kinks).amin(dim=0))
+    above, below = means > middle + band, means < middle
+    level = (share @ torch.where(above, means - band, torch.where(below, means, 0.0))) / (share @ (above | below).double())
+    held = torch.where(above, level + band, torch.where(below, level, means))
+    return torch.where((high - low <= band) & (band > 0), means, held)
+
+
+def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds: int) -> tuple[Floats, float]:
+    """Find prices that answer their means within a band, where means follow a curvature: accelerated steps from where they are.
+
+    Parameters
+    ----------
+    blocks : tensor of shape (n_groups, n_classes, n_classes)
+        The curvature.
+    metric : tensor of shape (n_classes,), float64
+        A diagonal above the blocks of all groups.
+    start : ndarray of shape (2, n_groups, n_classes)
+        Means and prices.
+    sides : ndarray of shape (3 + n_groups + n_classes,)
+        The residual at which to stop, one over the length of the step that it is measured by, how much of the metric is added to the
+        blocks; the shares of the groups; and the bands.
+    rounds : int
+        Steps at most.
+
+    Returns
+    -------
+    prices : ndarray of shape (n_groups, n_classes)
+    left : float
+        Their residual.
+
+    Examples
+    --------
+    >>> blocks = 0.5 * torch.tensor([[[1.0, -1.0], [-1.0, 1.0]]] * 2, dtype=torch.float64)
+    >>> start, sides = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.0, 0.0], [0.0, 0.0]]]), np.array([1e-12, 1.0, 0.0, 0.5, 0.5, 0.1, 0.1])
+    >>> descend(blocks, torch.ones(2, dtype=torch.float64), start, sides, 100)[0].round(6)
+    array([[ 0.15, -0.15],
+           [-0.15,  0.15]])
+    """
+    (goal, safe, damping), (fixed, origin) = sides[:3].tolist(), torch.from_numpy(start).to(blocks.device)
+    line = torch.from_numpy(sides[3:]).to(blocks.device)
+    share, band, slope = line[: len(fixed)], line[len(fixed) :], (1.0 + damping) * metric
+    last, ahead, pace, left = origin, origin, 1.0, float("inf")
+    for _ in range(rounds):
+        way = ahead - origin
+        means = fixed - damping * metric * way - torch.einsum("skl,sl->sk", blocks, way.to(blocks.dtype)).double()
+        point = means + slope * ahead
+        new = (point - banded(point, share, band)) / slope
+        move = new - last
+        # Momentum that no longer points downhill is dropped.
+        uphill = (share @ ((ahead - new) * slope * move)).sum()
+        missing = (means - banded(means + safe * ahead, share, band)).abs().max()
+        left, turned = torch.stack([missing, uphill]).tolist()
+        slower = 1.0 if turned > 0 else pace
+        pace = 0.5 * (1.0 + (1.0 + 4.0 * slower * slower) ** 0.5)
+        last, ahead = new, new + (slower - 1.0) / pace * move
+        if left <= goal:
+            break
+    return np.asarray(last.cpu().numpy()), left

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +24,7 @@ from r2b._data.dataset import read_labels
 from r2b._data.groups import read_groups
 from r2b._data.numbers import refuse_weightless_table, weight_beside
 from r2b._data.probabilities import TOLERANCE
+from r2b._data.vocabulary import Vocabulary
 from r2b.errors import InputError, ParameterError
 
 Tensor = torch.Tensor
@@ -214,17 +216,16 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     ([1, 0, 1], array([-2,  7]), array([1, 2]))
     """
     wide = column.to(torch.int64)
-    low, high = (int(end) for end in torch.aminmax(wide))
+    low, high = torch.stack(torch.aminmax(wide)).tolist()
     if high - low >= _SPAN:
-        values, codes, counts = torch.unique(wide, return_inverse=True, return_counts=True)
-    else:
-        codes = wide - low
-        occurring = torch.bincount(codes, minlength=high - low + 1)
-        places = torch.nonzero(occurring)[:, 0]
-        values, counts = places + low, occurring[places]
-        if len(places) < len(occurring):
-            codes = (torch.cumsum(occurring > 0, 0) - 1)[codes]
-    return codes, values.to(column.dtype).cpu().numpy(), counts.cpu().numpy()
+        found, codes, often = torch.unique(wide, return_inverse=True, return_counts=True)
+        return codes, found.to(column.dtype).cpu().numpy(), often.cpu().numpy()
+    codes = wide - low
+    occurring = torch.bincount(codes, minlength=high - low + 1).cpu()
+    places = torch.nonzero(occurring)[:, 0]
+    if len(places) < len(occurring):
+        codes = (torch.cumsum(occurring > 0, 0) - 1).to(codes.device)[codes]
+    return codes, (places + low).to(column.dtype).numpy(), occurring[places].numpy()
 
 
 def read_weight(weight: Any, n_rows: int, device: torch.device) -> Tensor:
@@ -255,6 +256,12 @@ def refuse_form(y: Tensor) -> None:
     if y.ndim == 2 and y.dtype not in _FLOATS:
         problem = f"is a matrix of {y.dtype}; probabilities on a device are float32 or float64"
         raise argument_error("y", problem, "Pass y.float().", InputError, dtype=str(y.dtype))
+
+
+@cache
+def numbered_classes(n_classes: int) -> Vocabulary:
+    """Name the classes of a matrix, as the host does those of one row of the same form."""
+    return read_labels(np.eye(1, n_classes), normalize=False, fewest_classes=2).vocabulary
 
 
 def prepared(y: Tensor, *, normalize: bool) -> Tensor:

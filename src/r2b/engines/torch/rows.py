@@ -5,8 +5,7 @@ Nothing here looks at labels. Lanes depend on the cells alone and are added up i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -41,6 +40,7 @@ class DeviceRows:
     n_cells: int
     counts: Whole
     weight: Tensor | None = None
+    _bundles: dict[int, Lanes] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return int(self.cells.shape[0])
@@ -77,15 +77,37 @@ class DeviceRows:
         return add_by_cell(self.weight[:, None], self.cells, self.n_cells)[:, 0].cpu().numpy()
 
     @cached_property
+    def relative(self) -> tuple[Tensor | None, Floats]:
+        """Weights in units of the heaviest row of their cell, which half precision holds; and those units, by cell."""
+        if self.weight is None:
+            return None, np.ones(self.n_cells)
+        cells, peak = self.cells.long(), torch.zeros(self.n_cells, dtype=torch.float64, device=self.device)
+        peak = peak.scatter_reduce_(0, cells, self.weight, "amax")
+        peak = torch.where(peak > 0, peak, 1.0)
+        return self.weight / peak[cells], peak.cpu().numpy()
+
+    @cached_property
     def lanes(self) -> Lanes:
         """Stretches of rows of one cell each."""
-        each = max(_FEWEST_ROWS, -(-len(self) // _LANES))
-        parts = [np.arange(start, stop, each) for start, stop in zip(self.ends[:-1], self.ends[1:], strict=True)]
-        starts = np.concatenate(parts)
-        cells = np.repeat(np.arange(self.n_cells), [len(part) for part in parts])
-        stops = np.minimum(starts + each, self.ends[cells + 1])
+        return self.bundles(_LANES)
+
+    def bundles(self, n_bundles: int) -> Lanes:
+        """Lay the lanes in about so many bundles of one cell each, all of one size: cells are filled up with lanes that are empty."""
+        if n_bundles not in self._bundles:
+            self._bundles[n_bundles] = self._laid(n_bundles)
+        return self._bundles[n_bundles]
+
+    def _laid(self, n_bundles: int) -> Lanes:
+        height = max(_FEWEST_ROWS, -(-len(self) // _LANES))
+        lanes = -(-self.counts // height)
+        size = max(1, int(lanes.sum()) // n_bundles)
+        lanes = size * -(-lanes // size)
+        cells = np.repeat(np.arange(self.n_cells), lanes)
+        starts = self.ends[cells] + height * (np.arange(len(cells)) - np.repeat(np.cumsum(lanes) - lanes, lanes))
+        starts = np.minimum(starts, self.ends[cells + 1])
+        stops = np.minimum(starts + height, self.ends[cells + 1])
         table = torch.from_numpy(np.stack([starts, stops, cells])).to(self.device)
-        return Lanes(table, self.n_cells, starts, stops, cells)
+        return Lanes(table, self.n_cells, cells, height, size)
 
     def row_numbers(self, places: Tensor) -> Tensor:
         """Give the rows at places of the order."""
@@ -137,30 +159,45 @@ class Lanes:
     table : tensor of shape (3, n), int64
         Where each starts and stops in the order, and its cell.
     n_cells : int
-    starts, stops, cells : ndarray of shape (n,)
+    cells : ndarray of shape (n,)
         The same on the host.
+    height : int
+        The most rows of a lane.
+    size : int
+        Lanes of a bundle.
     """
 
     table: Tensor
     n_cells: int
-    starts: Whole
-    stops: Whole
     cells: Whole
+    height: int
+    size: int
+    _members: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return int(self.table.shape[1])
 
-    def parts(self, rows: int) -> Iterator[slice]:
-        """Cut the lanes into parts of at most this many rows, or of one lane."""
-        first = 0
-        while first < len(self):
-            last = max(first + 1, int(np.searchsorted(self.stops, self.starts[first] + rows, side="right")))
-            yield slice(first, last)
-            first = last
-
     def by_cell(self, slots: Tensor) -> Tensor:
         """Add up what the lanes left, in a fixed order."""
-        return add_by_cell(slots, self.table[2], self.n_cells, ordered=True)
+        if self.n_cells > _FEW_CELLS:
+            return add_by_cell(slots, self.table[2], self.n_cells, ordered=True)
+        return self._member(1) @ slots
+
+    def add_bundles(self, slots: Tensor, part: slice, total: Tensor) -> None:
+        """Add what some of the bundles left to the totals of the cells."""
+        cells = self.cells[part.start * self.size : part.stop * self.size]
+        first, last = int(cells[0]), int(cells[-1]) + 1
+        if self.n_cells > _FEW_CELLS:
+            places = self.table[2, :: self.size][part] - first
+            total[first:last] += add_by_cell(slots, places, last - first, ordered=True)
+        else:
+            total[first:last].addmm_(self._member(self.size)[first:last, part], slots)
+
+    def _member(self, size: int) -> Tensor:
+        """Tell which of the bundles of so many lanes belong to each cell."""
+        if size not in self._members:
+            self._members[size] = (self.table[2, ::size] == torch.arange(self.n_cells, device=self.table.device)[:, None]).double()
+        return self._members[size]
 
 
 def add_by_cell(rows: Tensor, cells: Tensor, n_cells: int, *, ordered: bool = False) -> Tensor:
