@@ -110,6 +110,17 @@ def test_a_sample_that_cannot_tell_the_answer_is_not_taken() -> None:
     assert device.samples(modelled=True) is None
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+def test_weights_over_six_decades_have_the_labels_of_the_host(epsilon: float) -> None:
+    y, groups = soft_rows(3000, 12, 4)
+    weight = 10.0 ** np.random.default_rng(1).uniform(-3, 3, 3000)
+    host = r2b.debias(y, sensitive_features=groups, sample_weight=weight, epsilon=epsilon)
+    there, cells, own = (torch.from_numpy(each) for each in (y, groups, weight))
+    fair = r2b.engines.torch.debias(there, sensitive_features=cells, sample_weight=own, epsilon=epsilon)
+    assert fair.status.ok
+    assert np.abs(fair.soft_labels.numpy() - host.soft_labels).max() <= 1e-8
+
+
 def test_sharp_rows_in_a_narrow_band_take_few_walks() -> None:
     y, groups = soft_rows(4000, 40, 6)
     sharp = y**4 / (y**4).sum(axis=1, keepdims=True)

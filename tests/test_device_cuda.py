@@ -15,6 +15,7 @@ from device_rows import KEYS, disagreement, soft_rows, two_oracles, whole_labels
 
 import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
+from r2b.engines.torch import plain  # noqa: E402
 from r2b.engines.torch.reading import memory_explained  # noqa: E402
 from r2b.errors import InputError  # noqa: E402
 
@@ -43,6 +44,37 @@ def test_the_fused_kernels_answer_as_the_rows_in_memory_do(
         assert found.pop("curvature") <= loose
         assert found.pop("fold") <= loose
         assert max(found.values()) <= 1e-12, found
+
+
+@pytest.mark.skipif(not (CUDA or INTERPRETED), reason="no CUDA device")
+@pytest.mark.parametrize(("n_classes", "n_groups", "epsilon", "damping"), [(2, 2, 0.05, 0.0), (16, 5, 0.0, 0.3), (60, 6, 0.002, 0.0)])
+def test_the_fused_search_on_a_model_finds_what_the_plain_one_does(n_classes: int, n_groups: int, epsilon: float, damping: float) -> None:
+    from r2b.engines.torch import kernels
+
+    y, groups = soft_rows(400, n_classes, n_groups)
+    _, there = two_oracles(y, groups, kernel="triton", device=DEVICE)
+    prices = 0.02 * np.random.default_rng(2).standard_normal((n_groups, n_classes))
+    blocks, bound = there.curvature_and_bound(prices, 1.0, torch.float64)
+    start = np.stack([there.evaluate(prices, 1.0, curvature=False).means, prices])
+    sides = np.concatenate([[1e-11, 1.0, damping], np.bincount(groups) / 400, np.full(n_classes, epsilon)])
+    metric = bound.amax(dim=0).clamp(min=1e-4)
+    found, expected = (module.descend(blocks, metric, start, sides, 960) for module in (kernels, plain))
+    assert max(found[1], expected[1]) <= 1e-10
+    assert np.abs(found[0] - expected[0]).max() <= 1e-7
+    assert np.array_equal(found[0], kernels.descend(blocks, metric, start, sides, 960)[0])
+
+
+@on_cuda
+@pytest.mark.parametrize("epsilon", [0.0, 0.001])
+def test_sharp_rows_on_the_card_have_the_prices_of_the_host(epsilon: float) -> None:
+    y, groups = soft_rows(6000, 40, 6)
+    sharp = y**4 / (y**4).sum(axis=1, keepdims=True)
+    weight = 10.0 ** np.random.default_rng(1).uniform(-3, 3, 6000)
+    host = r2b.debias(sharp, sensitive_features=groups, sample_weight=weight, epsilon=epsilon)
+    there, cells, own = (torch.from_numpy(each).cuda() for each in (sharp, groups, weight))
+    fair = r2b.engines.torch.debias(there, sensitive_features=cells, sample_weight=own, epsilon=epsilon)
+    assert fair.status.ok
+    assert np.abs(fair.soft_labels.cpu().numpy() - host.soft_labels).max() <= 1e-7
 
 
 @on_cuda

@@ -9,20 +9,20 @@ the same place, so the result does not depend on which is first.
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 
-from r2b._data.arrays import Floats
+from r2b.engines.torch.descent import descend as descend
 from r2b.engines.torch.rows import DeviceRows, Lanes
 
 Tensor = torch.Tensor
 
-_TILE = 256  # entries that one warp holds; measured: half and twice as many are slower
+_TILE, _TALL = 256, 512  # entries that one warp holds, of rows up to 64 wide and of wider ones; measured: the other way round is slower
 _NARROW = 256  # columns up to which the registers of a thread hold sums by column
 MOST_CLASSES = 1 << 14
 
@@ -30,10 +30,10 @@ MOST_CLASSES = 1 << 14
 @triton.jit
 def _settle(v, level, lam, most):
     """Find the thresholds of the rows of a tile; padding is minus infinity."""
+    kept = v > level[:, None]
     moving = 1
     steps = 0
     while (moving > 0) & (steps < most):
-        kept = v > level[:, None]
         count = tl.sum(kept.to(tl.int32), axis=1)
         total = tl.sum(tl.where(kept, v, 0.0), axis=1)
         # Nothing above: the last level is of no use, and everything is below the root from minus infinity on.
@@ -42,7 +42,9 @@ def _settle(v, level, lam, most):
         # tied with the level may trade places within rounding, either choice being right.
         climbing = (better > level) | ((better != level) & (steps == 0))
         level = tl.where(climbing, better, level)
-        moving = tl.max(climbing.to(tl.int32), axis=0)
+        above = v > level[:, None]
+        moving = tl.max(tl.max((above != kept).to(tl.int32), axis=1), axis=0)
+        kept = above
         steps += 1
     return level
 
@@ -90,8 +92,10 @@ def _weights(weight, row, there, WEIGHTED: tl.constexpr):
 @triton.jit(do_not_specialize=["n_lanes"])
 def _walk(
     y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots,
-    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, AXIS: tl.constexpr, WIDTH: tl.constexpr,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
+    AXIS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
+    stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     sums = tl.zeros((BL,), tl.float64)
@@ -113,9 +117,11 @@ def _walk(
 @triton.jit(do_not_specialize=["n_lanes"])
 def _inspect(
     y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots, worst,
-    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, AXIS: tl.constexpr, WIDTH: tl.constexpr,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
+    AXIS: tl.constexpr, WIDTH: tl.constexpr,
     UNCHANGED: tl.constexpr,
 ):  # fmt: skip
+    stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     inverse = 1.0 / lam
@@ -161,13 +167,14 @@ def _inspect(
 @triton.jit(do_not_specialize=["n_lanes"])
 def _add(
     y, stride, order, lanes, n_lanes, weight, n_classes, slots, worst,
-    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
+    stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     sums = tl.zeros((BL,), tl.float64)
     least = tl.zeros((BN,), tl.float64)
     off = tl.zeros((BN,), tl.float64)
-    for first in range(start, stop, BN):
+    for first in tl.range(start, stop, BN, num_stages=3):  # of little work, which waits for rows
         _, there, row, _, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
         own = _weights(weight, row, there, WEIGHTED)
         total = tl.abs(tl.sum(truth, axis=1) - 1.0)
@@ -183,8 +190,9 @@ def _add(
 @triton.jit(do_not_specialize=["n_lanes"])
 def _answer(
     y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, out,
-    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
+    stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     inverse = 1.0 / lam
@@ -198,8 +206,9 @@ def _answer(
 @triton.jit(do_not_specialize=["n_lanes", "height"])
 def _support(
     y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, out, width, height,
-    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr,
+    BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
+    stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     for first in range(start, start + height, BN):
@@ -212,126 +221,7 @@ def _support(
         scaled = tl.where(kept, root[:, None], 0.0)
         at = lane * height + place - start
         mine = (place < start + height)[:, None] & inside[None, :]
-        tl.store(out + at[:, None] * width + col[None, :], scaled.to(out.dtype.element_ty), mask=mine)
-
-
-@triton.jit
-def _kink(at, tops, means, share, left, right):
-    """Narrow the piece that holds the level by the balance at one kink of each class."""
-    here = at[None, :]
-    balance = tl.sum(share[:, None] * (tl.maximum(tops - here, 0.0) - tl.maximum(here - means, 0.0)), axis=0)
-    return tl.where(balance > 0, tl.maximum(left, at), left), tl.where(balance > 0, right, tl.minimum(right, at))
-
-
-@triton.jit
-def _banded(point, band, share, group, known, n_groups):
-    """Bring the means of groups within a band of each class, as in plain torch."""
-    low = tl.min(tl.where(known[:, None], point, float("inf")), axis=0)
-    high = tl.max(tl.where(known[:, None], point, float("-inf")), axis=0)
-    tops = point - band[None, :]
-    left, right = low - band, high
-    for number in range(n_groups):
-        kink = tl.sum(tl.where((group == number)[:, None], point, 0.0), axis=0)
-        left, right = _kink(kink, tops, point, share, left, right)
-        left, right = _kink(kink - band, tops, point, share, left, right)
-    middle = 0.5 * (left + right)
-    above, below = tops > middle[None, :], point < middle[None, :]
-    cut = tl.sum(tl.where(above | below, share[:, None], 0.0), axis=0)
-    level = tl.sum(share[:, None] * tl.where(above, tops, tl.where(below, point, 0.0)), axis=0) / tl.where(cut > 0, cut, 1.0)
-    target = tl.where(above, (level + band)[None, :], tl.where(below, level[None, :], point))
-    return tl.where(((high - low <= band) & (band > 0))[None, :], point, target)
-
-
-@triton.jit
-def _moved(blocks, origin, ahead, at, group, known, both, n_classes, BS: tl.constexpr, BK: tl.constexpr, BL: tl.constexpr):
-    """Give what the blocks make of the way from where the steps began."""
-    total = tl.zeros((BS, BK), tl.float64)
-    for first in range(0, n_classes, BL):
-        other = first + tl.arange(0, BL)
-        there = other < n_classes
-        place, some = group[:, None] * n_classes + other[None, :], known[:, None] & there[None, :]
-        way = tl.load(ahead + place, mask=some, other=0.0) - tl.load(origin + place, mask=some, other=0.0)
-        entry = at.to(tl.int64)[:, :, None] * n_classes + other[None, None, :]
-        block = tl.load(blocks + entry, mask=both[:, :, None] & there[None, None, :], other=0.0).to(tl.float64)
-        total += tl.sum(block * way[:, None, :], axis=2)
-    return total
-
-
-@triton.jit(do_not_specialize=["turn", "rounds"])
-def _descend(
-    blocks, metric, table, n_groups, n_classes, turn, rounds,
-    BS: tl.constexpr, BK: tl.constexpr, BL: tl.constexpr, BP: tl.constexpr,
-):  # fmt: skip
-    pid, programs = tl.program_id(0), tl.num_programs(0)
-    size = n_groups * n_classes
-    worst, state, origin, means, momentum = table, table + BP, table + BP + 4 * size, table + BP + 5 * size, table + BP + 6 * size
-    sides = momentum + 2 + 2 * BP
-    group, col = tl.arange(0, BS), pid * BK + tl.arange(0, BK)
-    known, mine = group < n_groups, col < n_classes
-    both, at = known[:, None] & mine[None, :], group[:, None] * n_classes + col[None, :]
-    limit, safe, damping = tl.load(sides), tl.load(sides + 1), tl.load(sides + 2)
-    share = tl.load(sides + 3 + group, mask=known, other=0.0)
-    band = tl.load(sides + 3 + n_groups + col, mask=mine, other=1.0)
-    damped = damping * tl.load(metric + col, mask=mine, other=1.0)[None, :]
-    slope = tl.load(metric + col, mask=mine, other=1.0)[None, :] + damped
-    fixed = tl.load(means + at, mask=both, other=0.0) + damped * tl.load(origin + at, mask=both, other=0.0)
-    left = limit + 1.0
-    done = 0
-    while (done < rounds) & (left > limit):
-        odd, even = turn % 2, (turn + 1) % 2
-        last, ahead = state + 2 * odd * size, state + (2 * odd + 1) * size
-        step = tl.load(ahead + at, mask=both, other=0.0)
-        here = fixed - damped * step - _moved(blocks, origin, ahead, at, group, known, both, n_classes, BS, BK, BL)
-        point = here + slope * step
-        new = tl.where(both, (point - _banded(point, band, share, group, known, n_groups)) / slope, 0.0)
-        move = new - tl.load(last + at, mask=both, other=0.0)
-        # Whether momentum still points downhill was found out by all programs of the last round.
-        uphill = tl.sum(tl.load(momentum + 2 + odd * BP + tl.arange(0, BP)), axis=0)
-        pace = tl.where(uphill > 0, 1.0, tl.load(momentum + odd))
-        faster = 0.5 * (1.0 + tl.sqrt(1.0 + 4.0 * pace * pace))
-        tl.store(state + 2 * even * size + at, new, mask=both)
-        tl.store(state + (2 * even + 1) * size + at, new + (pace - 1.0) / faster * move, mask=both)
-        against = tl.where(both, share[:, None] * slope * (step - new) * move, 0.0)
-        tl.store(momentum + 2 + even * BP + pid, tl.sum(tl.sum(against, axis=1), axis=0))
-        tl.store(momentum + even, faster)  # every program writes the same
-        missing = tl.abs(here - _banded(here + safe * step, band, share, group, known, n_groups))
-        missing = tl.max(tl.max(tl.where(both, missing, 0.0), axis=1), axis=0)
-        tl.store(worst + pid, missing)
-        left = tl.where(programs == 1, missing, limit + 1.0)
-        turn += 1
-        done += 1
-        tl.debug_barrier()
-    if programs == 1:
-        tl.store(worst + 1, turn.to(tl.float64))
-
-
-_ALONE = 1 << 17  # entries of blocks up to which one program takes all steps: a launch costs more than its patience
-_BURST = 24  # steps of many programs between two looks at what is left
-
-
-def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds: int) -> tuple[Floats, float]:
-    """Find prices that answer their means within a band, as :func:`r2b.engines.torch.plain.descend` does."""
-    _, n_groups, n_classes = start.shape
-    groups, alone = max(2, triton.next_power_of_2(n_groups)), blocks.numel() <= _ALONE
-    wide = max(1, triton.next_power_of_2(n_classes) if alone else 16 // groups)
-    deep = min(triton.next_power_of_2(n_classes), max(1, (8192 if alone else 2048) // (groups * wide)))
-    programs = triton.cdiv(n_classes, wide)
-    most = max(2, triton.next_power_of_2(programs))
-    # One copy takes everything there: what is left, twice two states, where they began and its means, momentum, and sides.
-    parts = [np.zeros(most), *[start[1].ravel()] * 5, start[0].ravel(), np.ones(2), np.zeros(2 * most), sides]
-    table = torch.from_numpy(np.concatenate(parts)).to(blocks.device)
-    sizes = {"BS": groups, "BK": wide, "BL": deep, "BP": most, "num_warps": 8 if alone else 4}
-    turn, left = 0, float("inf")
-    with torch.cuda.device(blocks.device) if blocks.is_cuda else nullcontext():
-        while turn < rounds and not left <= sides[0]:
-            for _ in range(1 if alone else _BURST):
-                _descend[(programs,)](blocks, metric, table, n_groups, n_classes, turn, rounds if alone else 1, **sizes)
-                turn += 1
-            found = table[: most + 4 * start[0].size].cpu().numpy()
-            left, turn = (float(found[0]), int(found[1])) if alone else (float(found[:most].max()), turn)
-            if alone:
-                break
-    return found[most:].reshape(4, n_groups, n_classes)[2 * (turn % 2)], left
+        tl.store(out + at[:, None] * (width * 8) + col[None, :], scaled.to(out.dtype.element_ty), mask=mine)
 
 
 def _launch(
@@ -350,17 +240,21 @@ def _launch(
     """
     lanes = rows.lanes.table if lanes is None else lanes
     wide = max(2, triton.next_power_of_2(y.shape[1]))
-    height = max(1, _TILE // wide)
+    height = max(1, (_TILE if wide <= 64 else _TALL) // wide)
     sizes: dict[str, Any] = {"BN": height, "BL": wide, "num_warps": max(1, wide // 1024)}
     if gather:
         sizes |= {"AXIS": 0, "WIDTH": wide} if wide <= _NARROW else {"AXIS": 1, "WIDTH": height}
     order = rows.cells if rows.order is None else rows.order
     weight = rows.weight if weight is None else weight
     weight = rows.levels if weight is None else weight
+    # What the compiler knows to be whole steps of 16 bytes it reads so.
+    align = math.gcd(y.stride(0), y.shape[1], 16 // y.element_size())
     flags |= {"ORDERED": rows.order is not None, "WEIGHTED": rows.weight is not None}
     # Triton launches on the current device, which need not be the one that holds the rows.
     with torch.cuda.device(y.device) if y.is_cuda else nullcontext():
-        kernel[(lanes.shape[1],)](y, y.stride(0), order, lanes, lanes.shape[1], weight, y.shape[1], *rest, **sizes, **flags)
+        kernel[(lanes.shape[1],)](
+            y, y.stride(0) // align, order, lanes, lanes.shape[1], weight, y.shape[1] // align, *rest, ALIGN=align, **sizes, **flags
+        )
 
 
 def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
@@ -394,4 +288,4 @@ def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
 def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor) -> None:
     """Write ``sqrt(w / |A|)`` on the supports of rows, as :func:`r2b.engines.torch.plain.supports` does."""
     some = lanes.table if part == slice(0, len(lanes)) else lanes.table[:, part].contiguous()
-    _launch(_support, y, rows, prices, rows.levels, out, out.shape[1], lanes.height, lanes=some, weight=rows.relative[0])
+    _launch(_support, y, rows, prices, rows.levels, out, out.shape[1] // 8, lanes.height, lanes=some, weight=rows.relative[0])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,8 +62,6 @@ class DeviceCurvature(Curvature):
 @dataclass(frozen=True, eq=False)
 class DeviceNewton(Newton):
     """Newton with the curvature left on the device, and steps to the answer of the model that it makes."""
-
-    near: ClassVar[float] = 1e-5  # closer than in memory: here one more step on the sample is cheaper than one more pass
 
     def step(self, state: NewtonState) -> NewtonState:
         """Go where the model of the rows has its answer; where that brings nothing, take a step of linear algebra."""
