@@ -25,12 +25,14 @@ from r2b._solve.oracle.reference import AnyOracle
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b._solve.solvers.faces import Steps
 from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
+from r2b.engines.torch import plain
 from r2b.engines.torch.oracle import DeviceOracle
 
 Tensor = torch.Tensor
 
 _ON_HOST = 192  # classes up to which the host solves
 _MOST_GROUPS = 64  # of a model
+_LONG = 1 << 20  # entries of labels from which a model pays on the host
 _ROUNDS = 192  # steps on a model
 _GOAL, _ENOUGH = 1e-3, 0.1  # of the residual: what is to be left on the model, and what may be
 _TRIES, _DAMPED = 4, 0.1  # of a step, and the damping of the second: of the metric
@@ -39,9 +41,11 @@ _FLATTEST = 1e-4  # of the bound on curvature, in units of 1 / lam: what a class
 _WIDEST = 1e3  # a band that holds all means
 
 
-def _modelled(parity: Parity) -> bool:
-    """Whether steps go to the answer of a model."""
-    return parity.simple and parity.n_groups <= _MOST_GROUPS
+def _modelled(parity: Parity, oracle: DeviceOracle) -> bool:
+    """Whether steps go to the answer of a model: with kernels that find it on the device; on the host where a walk costs more than that."""
+    rows = oracle.source.rows
+    long = rows.device.type == "cpu" and len(rows) * oracle.source.n_classes >= _LONG
+    return parity.simple and parity.n_groups <= _MOST_GROUPS and (oracle.kernels is not plain or long)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,8 @@ class DeviceNewton(Newton):
 
     def step(self, state: NewtonState) -> NewtonState:
         """Go where the model of the rows has its answer; where that brings nothing, take a step of linear algebra."""
-        if not _modelled(self.parity):
+        assert isinstance(self.oracle, DeviceOracle)
+        if not _modelled(self.parity, self.oracle):
             return super().step(state)
         curvature, damping = self._serving(state, self.sample or self.oracle), state.damping
         assert isinstance(curvature, DeviceCurvature)
@@ -166,7 +171,7 @@ class DeviceTask(Task):
     oracle: DeviceOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        samples = self.oracle.samples(modelled=_modelled(problem.parity))
+        samples = self.oracle.samples(modelled=_modelled(problem.parity, self.oracle))
         if start is None and samples is None and problem.lam == 1.0 and problem.parity.design is None:
             # Where nothing is asked of them yet rows answer with their labels, whose means are known.
             start = self.before - problem.parity.project(self.before).means

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from r2b._constraints.parity import RangeBound
 from r2b._data.arrays import Floats
 from r2b._data.compute import parts_of
 from r2b.engines.torch.rows import DeviceRows, Lanes, add_by_cell
@@ -17,6 +18,7 @@ Tensor = torch.Tensor
 
 _HOST_ENTRIES = 1 << 16  # of a part: it stays in cache
 _DEVICE_ENTRIES = 1 << 25  # of a part: it fills a GPU, and its temporaries take some 2 GB
+_LOOKS = 4  # steps on a model between two looks at what is left
 
 
 def _parts(y: Tensor, n_rows: int) -> list[slice]:
@@ -125,30 +127,10 @@ def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: sl
         out[each, : y.shape[1]] = (kept * root[:, None]).to(out.dtype)
 
 
-def banded(means: Tensor, share: Tensor, band: Tensor) -> Tensor:
-    """Bring the means of groups within a band of each class, as :meth:`r2b._constraints.parity.RangeBound.project` does.
-
-    Examples
-    --------
-    >>> means, half = torch.tensor([[0.9, 0.1], [0.5, 0.2]]).double(), torch.tensor([0.5, 0.5]).double()
-    >>> banded(means, half, torch.tensor([0.1, 0.1]).double())
-    tensor([[0.7500, 0.1000],
-            [0.6500, 0.2000]], dtype=torch.float64)
-    """
-    low, high = means.amin(dim=0), means.amax(dim=0)
-    kinks = torch.cat([means - band, means])
-    here = kinks[:, None, :]
-    positive = torch.einsum("s,jsk->jk", share, torch.clamp(means - band - here, min=0.0) - torch.clamp(here - means, min=0.0)) > 0
-    left = torch.where(positive, kinks, low - band).amax(dim=0)
-    middle = 0.5 * (left + torch.where(positive, high, kinks).amin(dim=0))
-    above, below = means > middle + band, means < middle
-    level = (share @ torch.where(above, means - band, torch.where(below, means, 0.0))) / (share @ (above | below).double())
-    held = torch.where(above, level + band, torch.where(below, level, means))
-    return torch.where((high - low <= band) & (band > 0), means, held)
-
-
 def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds: int) -> tuple[Floats, float]:
     """Find prices that answer their means within a band, where means follow a curvature: accelerated steps from where they are.
+
+    Here it is on the host: where rows are on a device that this module walks, no model is made of them.
 
     Parameters
     ----------
@@ -178,23 +160,21 @@ def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds
     array([[ 0.15, -0.15],
            [-0.15,  0.15]])
     """
-    (goal, safe, damping), (fixed, origin) = sides[:3].tolist(), torch.from_numpy(start).to(blocks.device)
-    line = torch.from_numpy(sides[3:]).to(blocks.device)
-    share, band, slope = line[: len(fixed)], line[len(fixed) :], (1.0 + damping) * metric
-    last, ahead, pace, left = origin, origin, 1.0, float("inf")
-    for _ in range(rounds):
+    (goal, safe, damping), (fixed, origin), share = sides[:3].tolist(), start, sides[3 : 3 + start.shape[1]]
+    bound, curve, diagonal = RangeBound(sides[3 + len(share) :]), blocks.numpy(), metric.numpy()
+    slope, last, ahead, pace, left = (1.0 + damping) * diagonal, origin, origin, 1.0, float("inf")
+    for turn in range(rounds):
         way = ahead - origin
-        means = fixed - damping * metric * way - torch.einsum("skl,sl->sk", blocks, way.to(blocks.dtype)).double()
+        means = fixed - damping * diagonal * way - np.matmul(curve, way[:, :, None].astype(curve.dtype, copy=False))[:, :, 0]
+        if turn % _LOOKS == 0:
+            left = float(np.abs(means - bound.project(means + safe * ahead, share).means).max())
         point = means + slope * ahead
-        new = (point - banded(point, share, band)) / slope
+        new = (point - bound.project(point, share).means) / slope
         move = new - last
         # Momentum that no longer points downhill is dropped.
-        uphill = (share @ ((ahead - new) * slope * move)).sum()
-        missing = (means - banded(means + safe * ahead, share, band)).abs().max()
-        left, turned = torch.stack([missing, uphill]).tolist()
-        slower = 1.0 if turned > 0 else pace
+        slower = 1.0 if float((share @ ((ahead - new) * slope * move)).sum()) > 0 else pace
         pace = 0.5 * (1.0 + (1.0 + 4.0 * slower * slower) ** 0.5)
         last, ahead = new, new + (slower - 1.0) / pace * move
         if left <= goal:
             break
-    return np.asarray(last.cpu().numpy()), left
+    return last, left
