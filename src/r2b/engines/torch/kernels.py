@@ -22,7 +22,7 @@ from r2b.engines.torch.rows import DeviceRows, Lanes
 
 Tensor = torch.Tensor
 
-_TILE, _TALL = 256, 512  # entries that one warp holds, of rows up to 64 wide and of wider ones; measured: the other way round is slower
+_TILE, _TALL = 256, 512  # entries that one warp holds, of rows up to 64 wide and of wider ones; measured at 6, 39, 100 and 1,000 classes
 _NARROW = 256  # columns up to which the registers of a thread hold sums by column
 MOST_CLASSES = 1 << 14
 
