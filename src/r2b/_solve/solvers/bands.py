@@ -27,6 +27,7 @@ _INEXACT = 0.01  # of the residual: what a model is solved to
 _LEAST = 1e-13  # a difference of means that is rounding
 _DECREASE = 1e-4  # of the decrease that a model promises: what a step must bring
 _TRIES = 2  # along one direction, before another is made with more damping
+_REACH = 10.0  # times lambda: how far a price may go in a step by itself; the curvature here says little about rows farther off
 _MORE, _LESS, _AFTER_SHORT = 10.0, 0.05, 3.0  # factors of the damping: where a step fails, after a whole step and after a shorter one
 _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e3  # in units of 1 / lam
 _NOISE = 1e-15  # differences of the objective below this are rounding
@@ -225,6 +226,8 @@ class BandNewton(Newton):
         (block,) = folded_curvature(self.oracle, parity, state.prices, self.lam)
         matrix = block.reshape((state.prices.size,) * 2)[bands.entries[:, None], bands.entries] / bands.root / bands.root[:, None]
         damping, added, tol = state.damping, 0.0, max(_INEXACT * state.residual, _LEAST)
+        # Few rows near a rare class bend little: its price would go far beyond them, and the step of all be shortened for it.
+        matrix.flat[:: len(matrix) + 1] += np.abs(state.gap.ravel()[bands.entries]) / (_REACH * self.lam)
         with suppress(np.linalg.LinAlgError):
             while damping < _MOST_DAMPING:
                 matrix.flat[:: len(matrix) + 1] += damping / self.lam - added
