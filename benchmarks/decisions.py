@@ -8,8 +8,8 @@
 
 Each case draws P(group, class | x) for every row: scores that are sharp, flat, or tied as those of a small tree are, 2 to 8 groups that the
 features show more or less of, epsilon 0.001 to 0.1. LinearPost calls it alpha, and gets no noise, so that both solve the same
-problem; its time is that of its `fit`. Times are of the processor, on one thread; ratios are within one run. An answer counts where
-it is as good: the difference of the optima is printed, and by how much each one's rows are above epsilon.
+problem; its time is that of its `fit`. Times are of the processor, on one thread, the least of `--repeats` calls (of the other side as
+many as begin within five seconds); ratios are within one run. An answer counts where it is as good: the difference of the optima is printed, and by how much each one's rows are above epsilon.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import r2b
 
 CRITERIA = {"demographic_parity": "sp", "equal_opportunity": "eopp", "equalized_odds": "eo"}  # and LinearPost's names
 SHAPES = ("sharp", "flat", "tied")
+_PATIENCE = 5.0  # seconds after which no other call of the other side begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +163,18 @@ def judged(case: Case, rows: np.ndarray, seconds: float, status: str = "solved")
     return Answer(seconds, float((rows * case.scores).sum(axis=1).mean()), above, status)
 
 
+def least(call: Callable[[], Answer], repeats: int, patience: float = np.inf) -> Answer:
+    """Give the fastest of some calls; none begins after so many seconds."""
+    answers, begun = [call()], time.perf_counter()
+    while len(answers) < repeats and time.perf_counter() - begun + answers[0].seconds < patience:
+        answers.append(call())
+    return min(answers, key=lambda answer: answer.seconds)
+
+
 def report(case: Case, options: argparse.Namespace, clock: Callable[[], float], threads: int | None) -> dict[str, Any]:
     """Solve one case both ways and print a line."""
-    mine, rows = ours(case, clock, threads)
+    rows = ours(case, clock, threads)[1]
+    mine = least(lambda: ours(case, clock, threads)[0], options.repeats)
     n, n_groups, n_classes = case.joint.shape
     line: dict[str, Any] = {"seed": case.seed, "shape": case.shape, "rows": n, "classes": n_classes, "groups": n_groups}
     line |= {"criterion": case.criterion, "epsilon": case.epsilon, "ours": asdict(mine), "split": int((rows.max(axis=1) < 1 - 1e-9).sum())}
@@ -177,7 +188,8 @@ def report(case: Case, options: argparse.Namespace, clock: Callable[[], float], 
         line |= {"read": read, "ratio": mine.seconds / read}
         print(f"{name}: {mine.status}, {mine.seconds:.2f} s, {line['ratio']:.0f} plain reads", flush=True)
         return line
-    other = stand_in(case, clock) if options.linearpost is None else linear_post(case, clock, options.linearpost)
+    solve = stand_in if options.linearpost is None else partial(linear_post, folder=options.linearpost)
+    other = least(lambda: solve(case, clock), options.repeats, _PATIENCE)
     line |= {"other": asdict(other), "ratio": other.seconds / mine.seconds, "apart": mine.accuracy - other.accuracy}
     detail = f"accuracy {mine.accuracy:.6f}, {line['apart']:+.0e} beside it; above epsilon {mine.above:.0e} and {other.above:.0e}"
     print(f"{name}: {mine.status}, {mine.seconds:.3f} s against {other.seconds:.2f} s, {line['ratio']:.0f} times; {detail}", flush=True)
@@ -193,10 +205,11 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=16)
     parser.add_argument("--groups", type=int, help="drawn from 2 to 8 where left out")
     parser.add_argument("--criterion", choices=tuple(CRITERIA), default="demographic_parity")
-    parser.add_argument("--adult", action="store_true", help="scores of Adult instead of drawn ones, at four epsilons")
+    parser.add_argument("--adult", action="store_true", help="scores of Adult instead of drawn ones, at four epsilons for each case")
     parser.add_argument("--linearpost", type=Path, help="folder with LinearPost's postprocess.py; SciPy's HiGHS stands in without it")
     parser.add_argument("--reads", action="store_true", help="compare with one sum of the scores instead")
     parser.add_argument("--wall", action="store_true", help="time by the wall, on all cores")
+    parser.add_argument("--repeats", type=int, default=5, help="calls of which the fastest counts")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     clock, threads = (time.perf_counter, None) if options.wall else (time.process_time, 1)
@@ -204,7 +217,7 @@ def main() -> None:
     ours(drawn(0, 5_000, options.classes, options.groups, options.criterion), clock, threads)
     every = range(options.seed, options.seed + options.cases)
     if options.adult:
-        cases = [of_adult(options.seed, epsilon) for epsilon in (0.0, 0.001, 0.01, 0.05)]
+        cases = [of_adult(seed, epsilon) for seed in every for epsilon in (0.0, 0.001, 0.01, 0.05)]
     else:
         cases = [drawn(seed, options.rows, options.classes, options.groups, options.criterion) for seed in every]
     lines = [report(case, options, clock, threads) for case in cases]

@@ -97,11 +97,14 @@ class _Programme:
     def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE, among: Flags | None = None) -> None:
         self.scale = scale
         rows, self.parity = problem.rows_in_memory, problem.parity
-        self.n_rows, self.n_classes = rows.labels.shape
-        weight = np.ones(self.n_rows) if rows.weight is None else rows.weight
+        n_rows, self.n_classes = rows.labels.shape
+        weight = np.ones(n_rows) if rows.weight is None else rows.weight
         weight = weight / weight.sum()
-        # The entries that may be above 0: the unknowns, in the order of rows and classes.
-        self.row, self.column = np.nonzero(np.ones(rows.labels.shape, dtype=bool) if among is None else among)
+        # The entries that may be above 0, in the order of rows and classes. A row that has a single one is no unknown.
+        allowed = np.ones(rows.labels.shape, dtype=bool) if among is None else among
+        unknown = np.count_nonzero(allowed, axis=1) > 1
+        self.settled = np.where(unknown[:, None], 0.0, allowed)
+        self.row, self.column = np.nonzero(allowed & unknown[:, None])
         self.worth = weight[self.row] * rows.labels[self.row, self.column]
         self.limit = {} if time_limit is None else {"time_limit": time_limit}
         sides = layout_of(self.parity)
@@ -118,16 +121,18 @@ class _Programme:
         means = _Block(group * self.n_classes + self.column[place], place, part[self.row[place], group], len(self.level))
         self.upper = means.beside(self._moving(-sides.high_slope.ravel()))
         self.lower = means.times(-1.0).beside(self._moving(sides.low_slope.ravel()))
-        self.high, self.low = self.scale * sides.high.ravel(), self.scale * sides.low.ravel()
-        self.rows = _Block(self.row, np.arange(len(self.row)), np.ones(len(self.row)), self.n_rows)
+        settled = (part.T @ self.settled).ravel()
+        self.high, self.low = self.scale * sides.high.ravel() - settled, self.scale * sides.low.ravel() - settled
+        n_unknown = np.cumsum(unknown)
+        self.rows = _Block(n_unknown[self.row] - 1, np.arange(len(self.row)), np.ones(len(self.row)), int(n_unknown[-1]))
         # A level that is the mean over its family's groups, by their shares.
         part = np.repeat(sides.share / sides.total[sides.family], self.n_classes)
         mean = _Block(self.level[means.row], means.column, part[means.row] * means.value, self.n_levels)
         levels = np.arange(self.n_levels)
-        self.tied = mean.beside(_Block(levels, len(self.row) + levels, np.full(self.n_levels, -self.scale), self.n_levels)).at(
-            np.flatnonzero(sides.averaged)
-        )
-        self.row_level = np.append(np.ones(self.n_rows), np.zeros(self.tied.n_rows))
+        averaged = np.flatnonzero(sides.averaged)
+        self.tied = mean.beside(_Block(levels, len(self.row) + levels, np.full(self.n_levels, -self.scale), self.n_levels)).at(averaged)
+        settled_levels = np.bincount(self.level, part * settled, self.n_levels)[averaged]
+        self.row_level = np.append(np.ones(self.rows.n_rows), -settled_levels)
 
     def _moving(self, slope: Floats) -> _Block:
         return _Block(np.arange(len(slope)), len(self.row) + self.level, self.scale * slope, len(slope))
@@ -146,7 +151,7 @@ class _Programme:
         status = _ENDS.get(found.status, Status.STALLED)
         if found.x is None:
             return Agreement(None, np.zeros((self.parity.n_groups, self.n_classes)), int(found.nit or 0), status)
-        answers = np.zeros((self.n_rows, self.n_classes))
+        answers = self.settled.copy()
         answers[self.row, self.column] = np.maximum(found.x[: len(self.row)], 0.0)
         answers /= answers.sum(axis=1, keepdims=True)
         charge = np.zeros(len(self.level))
