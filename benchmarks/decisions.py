@@ -9,7 +9,8 @@
 Each case draws P(group, class | x) for every row: scores that are sharp, flat, or tied as those of a small tree are, 2 to 8 groups that the
 features show more or less of, epsilon 0.001 to 0.1. LinearPost calls it alpha, and gets no noise, so that both solve the same
 problem; its time is that of its `fit`. Times are of the processor, on one thread, the least of `--repeats` calls (of the other side as
-many as begin within five seconds); ratios are within one run. An answer counts where it is as good: the difference of the optima is printed, and by how much each one's rows are above epsilon.
+many as begin within five seconds); ratios are within one run. An answer counts where it is as good: the difference of the optima is
+printed, and by how much each one's rows are above epsilon.
 """
 
 from __future__ import annotations
