@@ -271,9 +271,9 @@ def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     """Whether the interior point is faster than Newton.
 
     It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
-    with the path in lam where that is below 1. With two groups, few classes and no path Newton is done in half the time all the same. Where
-    families share cells the face of the answer is harder to find than any system is to solve, and the interior point needs a dozen steps
-    where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: where they are more than the
+    with the path in lam where that is below 1. With two groups, few classes and lam above 1 Newton is done in half the time all the same,
+    and on tables that are not small with lam 1 too. Where families share cells the face of the answer is harder to find than any system is
+    to solve, and the interior point needs a dozen steps where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: where they are more than the
     prices, the dual is all but smooth, and Newton at home.
     """
     if isinstance(oracle, GroupOracle):
@@ -281,7 +281,9 @@ def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.rows_in_memory
-    return rows.merged and (problem.n_classes >= _MANY_CLASSES or (rows.one_hot and (problem.n_groups > 2 or problem.lam < 1)))
+    if not rows.merged or problem.n_classes >= _MANY_CLASSES:
+        return rows.merged
+    return rows.one_hot and (problem.n_groups > 2 or problem.lam < 1 or (problem.lam == 1 and is_small(problem)))
 
 
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
