@@ -110,7 +110,7 @@ def _descend(
 
 
 _ALONE = 1 << 8  # prices up to which one program takes all steps: a launch costs more than its patience
-_BURST = 24  # steps of many programs between two looks at what is left
+_BURST = 8  # steps of many programs between two looks at what is left
 
 
 def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds: int) -> tuple[Floats, float]:
