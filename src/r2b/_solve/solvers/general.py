@@ -17,7 +17,7 @@ from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
 from r2b._solve.solvers.conditions import Conditions, system_of
-from r2b._solve.solvers.rows import RowSystem, longest
+from r2b._solve.solvers.rows import longest
 from r2b._solve.solvers.systems import Curved, SystemLayout, curvature_of, layout_of, times
 
 # Families that imply each other leave prices a choice. Basis functions that nearly do leave curvature hardly larger than this.
@@ -25,7 +25,14 @@ _SHARED_DAMPING = 1e-11
 
 
 def face_prices(
-    layout: SystemLayout, sides: tuple[Flags, Flags], folded: list[Curved], means: Floats, near: Floats, own: Floats, lam: float
+    layout: SystemLayout,
+    sides: tuple[Flags, Flags],
+    folded: list[Curved],
+    means: Floats,
+    near: Floats,
+    own: Floats,
+    lam: float,
+    owed: Floats | float = 0.0,
 ) -> Floats:
     """Give the entries' own prices on a face of the set of allowed means, nearest to ``own`` where it leaves a choice.
 
@@ -41,6 +48,8 @@ def face_prices(
     near, own : ndarray of shape (n_groups, n_classes)
         Prices of groups, and those of entries: the same except where they are passed on less their mean.
     lam : float
+    owed : ndarray of shape (n_families, n_classes) or 0
+        What levels are out of balance by already.
     """
     (upper, lower), share = sides, layout.share
     tip = upper & lower & (layout.high_slope != layout.low_slope)
@@ -53,7 +62,7 @@ def face_prices(
     exact = np.where(clipped, own, 0.0)
     held = Conditions(clipped, np.zeros_like(own), slope, leveled, np.zeros(leveled.shape), CentralPath.face_damping / lam)
     change = layout.centred(exact) - near
-    balance = -layout.family_sum(share * slope * exact)
+    balance = -layout.family_sum(share * slope * exact) - owed
     reached = means.copy()
     for component, block in zip(layout.components, folded, strict=True):
         groups = component.groups
@@ -92,6 +101,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
 
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
         self.parity = problem.parity
+        self.owed: Floats | float = 0.0  # what levels are out of balance by before any price
         layout = layout_of(problem.parity)
         self.share = problem.parity.share[:, None]
         # A mean of at most 0 has no interior: no row of the group may have the class, and a price that no row pays sees to it.
@@ -120,7 +130,11 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         return self._state(GeneralPoint(rows=rows, prices=np.zeros_like(half), a=half, b=half.copy(), p=dual, q=dual.copy(), c=c))
 
     def _state(self, point: GeneralPoint) -> InteriorState[GeneralPoint, SideGaps]:
-        return replace(super()._state(point), prices=point.prices + self.fixed)
+        return replace(super()._state(point), prices=self.asked(point.prices))
+
+    def asked(self, prices: Floats) -> Floats:
+        """Give prices of the problem that was asked."""
+        return prices + self.fixed
 
     def upper_slacks(self, at: GeneralPoint) -> Floats:
         """Give the upper slacks."""
@@ -146,7 +160,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         lower = np.where(layout.band, means - layout.low_slope * c - layout.low - at.a, 0.0)
         upper = np.where(layout.bound, upper, 0.0)
         pull = np.where(layout.band, layout.high_slope * at.p - layout.low_slope * at.q, layout.high_slope * at.prices)
-        balance = np.where(layout.leveled, layout.family_sum(self.share * pull), 0.0)
+        balance = np.where(layout.leveled, layout.family_sum(self.share * pull) + self.owed, 0.0)
         largest = max(rows.largest, *(float(np.abs(x).max()) for x in (lower, upper, balance)))
         return SideGaps(rows=rows, lower=lower, upper=upper, balance=balance, largest=largest)
 
@@ -175,8 +189,8 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         lower = layout.band & (at.q * lean > at.a)
         own = np.where(layout.averaged[layout.family], at.p - at.q, at.prices)
         for _ in range(self.releases):
-            exact = face_prices(layout, (upper, lower), folded, means, at.prices, own, self.rows.lam)
-            yield layout.centred(exact) + self.fixed
+            exact = face_prices(layout, (upper, lower), folded, means, at.prices, own, self.rows.lam, self.owed)
+            yield self.asked(layout.centred(exact))
             # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
             wrong = (upper & ~lower & (exact < 0)) | (lower & ~upper & (exact > 0))
             if not wrong.any():
@@ -197,7 +211,7 @@ class _SideSystem(System[GeneralPoint]):
         apart = np.where(layout.band, layout.high_slope - layout.low_slope, 0.0)
         self.above, self.below = apart * low / theta, apart * high / theta  # high_slope - slope, slope - low_slope
         omega = layout.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
-        self.rows = RowSystem(method.rows, here.rows, off.rows)
+        self.rows = method.rows.system(here.rows, off.rows)
         conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
         folded = curvature_of(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
         self.parts = [

@@ -14,7 +14,7 @@ from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
 from r2b._solve.solvers.newton import LevelSystem, products
-from r2b._solve.solvers.rows import RowSystem, longest
+from r2b._solve.solvers.rows import longest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,7 +107,7 @@ class _BandSystem(System[CentralPoint]):
         self.method, self.here, self.off = method, here, off
         self.b = method.width - here.a
         self.theta = np.where(method.band, here.p / self.b + here.q / here.a, 1.0 / method.regularisation)
-        self.rows = RowSystem(method.rows, here.rows, off.rows)
+        self.rows = method.rows.system(here.rows, off.rows)
         blocks = method.rows.blocks(self.rows.d, self.rows.d_sum)
         np.einsum("skk->sk", blocks)[:] += 1.0 / self.theta
         self.system = LevelSystem(blocks, np.ones(method.band.shape, dtype=bool), method.share)

@@ -337,10 +337,14 @@ class Newton:
 
     def proves(self, state: NewtonState) -> bool:
         """Tell whether a certificate will bear these prices out: rows answer them exactly, so that what groups leave is the whole gap."""
-        if self.sample is not None or self.lean is not None or self.parity.violation(state.means) > _PROVEN:
-            return False
+        return self.sample is None and self.lean is None and not self.doubts(state)
+
+    def doubts(self, state: NewtonState) -> bool:
+        """Tell whether means are too far outside their bounds for a certificate, or prices so large that it may see a gap."""
+        if self.parity.violation(state.means) > _PROVEN:
+            return True
         # The merit is the objective, up to its sign and what is left to gain: no more than the size of its terms.
-        return abs(self._unpaid(state)) <= _PROVEN * abs(state.merit)
+        return abs(self._unpaid(state)) > _PROVEN * abs(state.merit)
 
     def _unpaid(self, state: NewtonState) -> float:
         """Give what the groups leave on the table: the support function at the prices minus what they pay.

@@ -26,6 +26,7 @@ from r2b._solve.solvers.newton import Newton, NewtonState
 from r2b._solve.solvers.small import SmallInterior
 from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
+from r2b._solve.solvers.zoom import Zoom
 
 _PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
@@ -33,12 +34,14 @@ _BRIEFLY = 6  # where a step of Newton's costs more than one of the interior poi
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
+_UNITS = (1e-6, 1e-5)  # in which prices are looked at that an interior point leaves all but right
+_SHARED_UNITS = (1e-3, 1e-5)  # where groups share rows: prices that all but cancel may be far off
+_ZOOM_STEPS = 80  # in such a unit; ten are the rule
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 _LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
 _LOOK_SOON = 1e-4  # and where rows are few, so that a look that fails costs little
-_ALL_BUT_CLOSED = 1e-6  # an epsilon whose band rounding can hide
 _INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _INTERIOR_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
 _FEW_UNKNOWNS = 1_000  # prices of groups whose system fits anywhere, and is solved in no time
@@ -64,17 +67,12 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
             return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
-        attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol))
-        if _interior(problem) is not GeneralInterior:
-            # The same method in other coordinates: it ends on another side of rounding, and solves some of what is left.
-            attempts.append(_by_interior(partial(GeneralInterior, problem, *_STARTS[0]), newton, tol))
+        attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
+    elif not _by_structure(problem, oracle):
+        attempts.append(_by_narrowing(problem, oracle, newton, tol))
     for attempt in attempts:
         yield from attempt
-    if not _by_structure(problem, oracle):
-        yield from _by_narrowing(problem, oracle, newton, tol)
     yield Stage(newton, tol, 10_000)
-    if _interior_fits(problem):
-        yield from _by_closing(problem, newton, tol)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
@@ -111,25 +109,46 @@ def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
     return SmallInterior if is_small(problem) else Interior
 
 
-def by_interiors(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
-    """Give the stages of the interior point, from every start; none where it does not fit."""
-    for start in _STARTS if _interior_fits(problem) else ():
-        yield from _by_interior(partial(_interior(problem), problem, *start), newton, tol)
+def by_interiors(problem: Problem, newton: Newton, tol: float, *, closer: bool = False) -> Iterator[Stage]:
+    """Give the stages of the interior point, from every start; none where it does not fit. What it leaves may be looked at closer."""
+    for place, start in enumerate(_STARTS if _interior_fits(problem) else ()):
+        yield from _by_interior(partial(_interior(problem), problem, *start), newton, tol, problem if closer else None)
+        if closer and place == 0:
+            # The same from prices of 0, where rows are met exactly: a target of 1e-8 for a class leaves the other starts far off.
+            yield from _by_interior(partial(Zoom, problem, 1.0), newton, tol, problem)
 
 
-def _by_interior(begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float) -> Iterator[Stage]:
+def _by_interior(
+    begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float, closer: Problem | None = None, most: int = _CENTRAL_STEPS
+) -> Iterator[Stage]:
     interior = begin()  # only now: it keeps copies of the rows
-    yield Stage(_Ahead(interior, newton, _EXACT * tol), 0.0, _CENTRAL_STEPS, final=False)
-    steps = _POLISH if newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS else _BRIEFLY
+    ahead = _Ahead(interior, newton, _EXACT * tol, interior.name)
+    yield Stage(ahead, 0.0, most, final=False)
+    few = newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS
+    steps = _POLISH if few and most == _CENTRAL_STEPS else _BRIEFLY
+    first = steps if closer is None else _BRIEFLY
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
-        yield Stage(newton, tol, steps)
+        yield Stage(newton, tol, first)
     else:
-        yield Stage(newton, tol, steps, refine=partial(_on_face, interior))
+        yield Stage(newton, tol, first, refine=partial(_on_face, interior))
+    if closer is not None:
+        ended = ahead.ended
+        del interior, ahead  # and the copies of the rows that they keep
+        yield from _by_zooming(closer, newton, tol, ended)
+        yield Stage(newton, tol, steps)
 
 
-@dataclass(frozen=True, eq=False)
+def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:
+    """Look closer at where an interior point ended, then at the best prices so far: what they are off by shows in units of its own."""
+    first, second = _UNITS if problem.parity.design is None else _SHARED_UNITS
+    yield from _by_interior(partial(Zoom, problem, first, ended), newton, tol, most=_ZOOM_STEPS)
+    yield Stage(newton, tol, 0)
+    yield from _by_interior(partial(Zoom, problem, second), newton, tol, most=_ZOOM_STEPS)
+
+
+@dataclass(eq=False)
 class _Ahead:
     """An interior point that looks ahead: where its products tell the face of the answer, the prices on it end the path early.
 
@@ -143,20 +162,26 @@ class _Ahead:
         Judges the prices.
     tol : float
         Residual at which they are the answer.
+    ended : ndarray of shape (n_groups, n_classes) or None
+        The interior point's own prices, where it is.
     """
 
     interior: CentralPath[Any, Any]
     newton: Newton
     tol: float
     name: str = "interior"
+    ended: Floats | None = None
 
     def start(self, prices: Floats) -> InteriorState[Any, Any]:
         """Start the path."""
-        return self.interior.start(prices)
+        state = self.interior.start(prices)
+        self.ended = state.prices
+        return state
 
     def step(self, state: InteriorState[Any, Any]) -> InteriorState[Any, Any]:
         """Take a step, and look ahead."""
         new = self.interior.step(state)
+        self.ended = new.prices
         if new.stalled or new.complementarity > (_LOOK_SOON if isinstance(self.interior, SmallInterior) else _LOOK):
             return new
         new = replace(new, face=self.interior.face(new), looked=state.looked)
@@ -173,18 +198,6 @@ class _Ahead:
             if found.residual <= self.tol:
                 return replace(new, prices=found.prices, residual=found.residual, stalled=True)
         return new
-
-
-def _by_closing(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
-    """Close bounds that are all but closed, which leaves no band to get lost in, and go on from the answer."""
-    widths = np.concatenate([member.bound.epsilon for member in problem.parity.members])
-    if not 0 < widths[np.isfinite(widths)].max(initial=0.0) <= _ALL_BUT_CLOSED:
-        return
-    closed = replace(problem, parity=problem.parity.at(0.0))
-    blind = replace(newton, parity=closed.parity)
-    for stage in _by_interior(partial(_interior(closed), closed, *_STARTS[0]), blind, tol):
-        yield replace(stage, final=False)
-    yield Stage(newton, tol, 10_000)
 
 
 def _by_narrowing(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:

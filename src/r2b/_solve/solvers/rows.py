@@ -53,6 +53,7 @@ class RowSide:
         self.first = np.searchsorted(self.cell, np.arange(self.n_cells + 1))
         self.filled = np.flatnonzero(np.diff(self.first))
         self.lam = float(problem.lam)
+        self.whole = np.ones(len(order))  # what the entries of a row add up to
         self._parts = groups_in_parts(self.n_cells, problem.n_classes)
 
     def start(self, middle: float, products: float, centre: Floats | None = None) -> RowPoint:
@@ -119,7 +120,7 @@ class RowSide:
             out -= self.y[rows]
             out -= at.z[rows]
             out += (shifts[self.cell[rows]] if cells.stop - cells.start > 1 else shifts[cells.start]) - at.t[rows, None]
-            row_sum[rows] = x.sum(axis=1) - 1.0
+            row_sum[rows] = x.sum(axis=1) - self.whole[rows]
             return self.cell_means(x, cells, rows), max(float(out.max(initial=0.0)), -float(out.min(initial=0.0)))
 
         means, worst = zip(*self.each_part(work), strict=True)
@@ -145,6 +146,10 @@ class RowSide:
         """Largest step along a direction that keeps x and z at or above zero."""
         return min(self.each_part(lambda _, rows: min(longest(here.x[rows], d.x[rows]), longest(here.z[rows], d.z[rows]))))
 
+    def system(self, here: RowPoint, gaps: RowGaps) -> RowSystem:
+        """Linearise."""
+        return RowSystem(self, here, gaps)
+
     def support(self, at: RowPoint, lean: float = 1.0) -> Flags:
         """Tell which entries the products call positive; ``lean`` above 1 counts entries in doubt as such, below 1 as zero."""
         return np.asarray(at.x * lean > at.z / max(1.0, self.lam))
@@ -154,7 +159,7 @@ class RowSide:
         support = self.support(at, lean).astype(np.float64)
         size = np.maximum(support.sum(axis=1), 1.0)
         shifted = self.y - shifts[self.cell]
-        level = (np.einsum("ik,ik->i", support, shifted) - self.lam) / size
+        level = (np.einsum("ik,ik->i", support, shifted) - self.lam * self.whole) / size
         means = self.means(support * (shifted - level[:, None]) / self.lam)
         return means, support / self.lam, size / self.lam
 
