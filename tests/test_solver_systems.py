@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_solvers_families import FamilyCase, problem_of
@@ -11,6 +13,7 @@ from r2b._constraints.parity import Parity, TargetBound
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem
+from r2b._solve.solvers import gradients
 from r2b._solve.solvers.conditions import Conditions, system_of
 from r2b._solve.solvers.factors import Cholesky, RowCurvature
 from r2b._solve.solvers.general import GeneralInterior
@@ -79,6 +82,27 @@ def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole)
         for curvature in (one, table):
             found, _ = system_of(layout, component, curvature, held).solve(right[groups], balance)
             assert np.abs(found - wanted).max() < 1e-8 * np.abs(wanted).max()
+        if isinstance(one, RowCurvature):
+            system = system_of(layout, component, replace(one, iterate=True), held)
+            found, _ = system.solve(right[groups], balance)
+            assert system.gradients is not None
+            assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
+def test_gradients_that_take_too_long_leave_it_to_a_factorisation(monkeypatch):
+    problem, _ = problem_of(FamilyCase("memberships", "range", "tiny", rows=12, seed=5))
+    method, rng = GeneralInterior(problem), np.random.default_rng(0)
+    layout = method.layout
+    held = Conditions(layout.bound, np.ones(layout.bound.shape), layout.high_slope, layout.leveled, np.zeros(layout.leveled.shape))
+    d, right = rng.random(method.rows.y.shape), rng.standard_normal(layout.bound.shape)
+    (curved,) = curvature_of(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
+    none = np.zeros(layout.leveled.shape)
+    system = system_of(layout, layout.components[0], replace(curved, iterate=True), held)
+    monkeypatch.setattr(gradients, "_MOST", 1)
+    found, _ = system.solve(right, none)
+    assert system.gradients is None
+    assert np.allclose(found, system_of(layout, layout.components[0], curved, held).solve(right, none)[0])
+    assert gradients.worthwhile(2000, 2000) and not gradients.worthwhile(2000, 100)
 
 
 def test_a_factorisation_by_blocks_solves_for_columns_and_halves():

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.solvers.factors import Cholesky, Factor, RowCurvature, RowFactor, TableFactor, cholesky
+from r2b._solve.solvers.gradients import Gradients
 from r2b._solve.solvers.newton import LevelSystem, products
 from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 
@@ -154,51 +155,91 @@ class _Averaged:
 
 
 class _Shared:
-    """Groups that touch each other."""
+    """Groups that touch each other: by conjugate gradients where those are asked for and get there, else factorised."""
 
     def __init__(self, layout: SystemLayout, groups: Places, curvature: Curved, held: Conditions) -> None:
-        family, self.free = layout.family[groups], held.free[groups]
-        if isinstance(curvature, RowCurvature):
-            self._together = cache(lambda: _Shared(layout, groups, curvature.table(), held))
+        self.family, self.free, self.held = layout.family[groups], held.free[groups], held
+        self.layout, self.groups, self.curvature = layout, groups, curvature
+        self._together = cache(lambda: _Shared(layout, groups, self._table(), held))
         self.root = np.sqrt(layout.share[groups])
         self.places = [
-            (f, k) for f in np.unique(family) for k in np.flatnonzero(held.leveled[f] & (self.free & (family == f)[:, None]).any(axis=0))
+            (f, k)
+            for f in np.unique(self.family)
+            for k in np.flatnonzero(held.leveled[f] & (self.free & (self.family == f)[:, None]).any(axis=0))
         ]
+        self.refinements = _UNDAMPING if held.damping else _REFINEMENTS
+        self.gradients: Gradients | None = None
+        if isinstance(curvature, RowCurvature) and curvature.iterate and not held.damping and self.free.any():
+            self.gradients = self._gradients(curvature)
+
+    def _gradients(self, curvature: RowCurvature) -> Gradients | None:
+        families = np.unique(self.family)
+        columns = np.zeros((len(families), *self.free.shape))
+        for place, f in enumerate(families):
+            mine = self.free & (self.family == f)[:, None] & self.held.leveled[f]
+            columns[place] = np.where(mine, self.root * self.held.slope[self.groups], 0.0)
+        designs = _designs(curvature.design, self.layout, self.groups)
+        try:
+            return Gradients(curvature, designs, self.held.softness[self.groups], self.free, columns, self.held.omega[families])
+        except np.linalg.LinAlgError:
+            return None
+
+    @cached_property
+    def columns(self) -> Floats:
+        """How the entries that have a price count in the levels."""
         columns = np.zeros((*self.free.shape, len(self.places)))
         for place, (f, k) in enumerate(self.places):
-            columns[:, k, place] = np.where(family == f, self.root[:, 0] * held.slope[groups, k], 0.0)
-        self.columns, self.omega = columns[self.free], np.array([held.omega[place] for place in self.places])
-        self.refinements = _UNDAMPING if held.damping else _REFINEMENTS
-        self.factor = self._factor(layout, groups, curvature, held) if self.free.any() else None
-        if self.factor is not None and self.places:
-            self.levels = Cholesky(self.factor.square(self.columns) + np.diag(self.omega))
+            columns[:, k, place] = np.where(self.family == f, self.root[:, 0] * self.held.slope[self.groups, k], 0.0)
+        return np.asarray(columns[self.free])
 
-    def _factor(self, layout: SystemLayout, groups: Places, curvature: Curved, held: Conditions) -> Factor:
-        if isinstance(curvature, RowCurvature):
+    @cached_property
+    def omega(self) -> Floats:
+        """What the levels that are to be found have of their own."""
+        return np.array([self.held.omega[place] for place in self.places])
+
+    @cached_property
+    def levels(self) -> Cholesky:
+        """The system of the levels."""
+        return Cholesky(self.factor.square(self.columns) + np.diag(self.omega))
+
+    def _table(self) -> Floats:
+        return self.curvature.table() if isinstance(self.curvature, RowCurvature) else self.curvature
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The matrix of the prices, factorised."""
+        layout, groups, curvature, held = self.layout, self.groups, self.curvature, self.held
+        if isinstance(curvature, RowCurvature) and curvature.by_rows:
             return RowFactor(curvature, _designs(curvature.design, layout, groups), held.softness[groups], self.free, held.damping)
-        matrix = _centred(curvature, layout, groups)
+        matrix = _centred(self._table(), layout, groups)
         np.einsum("gkgk->gk", matrix)[:] += held.softness[groups]
         flat, alive = matrix.reshape(self.free.size, -1), np.flatnonzero(self.free.ravel())
         return TableFactor(flat if len(alive) == len(flat) else flat[np.ix_(alive, alive)], held.damping)
 
     def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         d, c = np.zeros(self.free.shape), np.zeros_like(balance)
-        if self.factor is not None:
-            wanted = (self.root * right)[self.free], np.array([balance[place] for place in self.places])
-            (d[self.free], levels), missing = _refined(self._times, self._solve, wanted, self.refinements)
-            if missing > _LOST and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
-                return self._together().solve(right, balance)
-            for place, level in zip(self.places, levels, strict=True):
-                c[place] = level
+        if not self.free.any():
+            return d, c
+        if self.gradients is not None:
+            mine = np.unique(self.family)
+            found = self.gradients.solve(np.where(self.free, self.root * right, 0.0), np.where(self.gradients.leveled, balance[mine], 0.0))
+            if found is not None:
+                c[mine] = found[1]
+                return found[0] / self.root, c
+            self.gradients = None
+        wanted = (self.root * right)[self.free], np.array([balance[place] for place in self.places])
+        (d[self.free], levels), missing = _refined(self._times, self._solve, wanted, self.refinements)
+        if missing > _LOST and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
+            return self._together().solve(right, balance)
+        for place, level in zip(self.places, levels, strict=True):
+            c[place] = level
         return d / self.root, c
 
     def _times(self, d: Floats, levels: Floats) -> tuple[Floats, Floats]:
-        assert self.factor is not None
         found = self.factor.times(d)
         return (found + self.columns @ levels, d @ self.columns - self.omega * levels) if self.places else (found, levels)
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
-        assert self.factor is not None
         own = self.factor.solve(right)
         if not self.places:
             return own, balance

@@ -12,6 +12,7 @@ curvature itself, whose product with prices costs next to nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,12 +120,21 @@ class RowCurvature:
     design : ndarray of shape (n_rows, n_groups)
     d : ndarray of shape (n_rows, n_classes)
     d_sum, weight : ndarray of shape (n_rows,)
+    by_rows : bool
+        A factorisation in the space of the rows costs less than one of the table.
+    iterate : bool
+        Either costs more than conjugate gradients.
+    fold : callable, optional
+        Adds it up in a way of its own.
     """
 
     design: Floats
     d: Floats
     d_sum: Floats
     weight: Floats
+    by_rows: bool = True
+    iterate: bool = False
+    fold: Callable[[], Floats] | None = None
 
     def times(self, prices: Floats) -> Floats:
         """Multiply prices of groups, groups x classes, by it."""
@@ -132,6 +142,8 @@ class RowCurvature:
 
     def table(self) -> Floats:
         """Add it up, as (n_groups, n_classes, n_groups, n_classes)."""
+        if self.fold is not None:
+            return self.fold()
         folded = Folded(self.design.shape[1], self.d.shape[1])
         folded.add(self.design, self.d, self.weight, self.d_sum)
         return folded.table()

@@ -78,6 +78,7 @@ def face_prices(
 _FORBIDDING = 100.0  # times what labels and lambda can make of a difference between classes: a price that no one pays
 _LEAST_PART = 1e-3  # of a row in a group that it is multiplied for
 _FLOOR = 1e-7  # of a class at the centre of the path's start
+_CORRECTIONS, _DEAR = 3, 200  # of a direction, and prices of groups that share rows from which they pay
 _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
 
 
@@ -112,6 +113,8 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
         self.layout = layout = replace(layout, **{name: getattr(layout, name) & (self.fixed == 0) for name in ("bound", "equal", "band")})
         open_width = np.where(layout.high > layout.low, layout.high - layout.low, layout.high_slope - layout.low_slope)
         super().__init__(problem, middle, products, min(1.0, float(open_width.min(where=layout.band, initial=1.0))))
+        # Factorised systems that are dear are worth another solution or two.
+        self.corrections = _CORRECTIONS if any(not part.disjoint for part in layout.components) and self.n_prices > _DEAR else 0
         self.mass = problem.n_classes + 2.0 * float((self.share * layout.band).sum())
         if self.fixed.any():
             self.rows.y = self.rows.y - self.parity.shifts(self.fixed)[self.rows.cell]

@@ -13,7 +13,7 @@ import numpy as np
 
 from r2b._data.arrays import Floats
 from r2b._data.compute import one_blas_thread, refuse_beyond_memory
-from r2b._data.merge import Extent
+from r2b._data.merge import Extent, Rows
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import ClassOracle, Samples, group_means
 from r2b._solve.oracle.reference import AnyOracle, GroupOracle
@@ -21,6 +21,7 @@ from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, Status, run
 from r2b._solve.solvers.general import GeneralInterior
+from r2b._solve.solvers.gradients import worthwhile
 from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton, NewtonState
 from r2b._solve.solvers.small import SmallInterior
@@ -39,6 +40,8 @@ _SHARED_UNITS = (1e-3, 1e-5)  # where groups share rows: prices that all but can
 _ZOOM_STEPS = 80  # in such a unit; ten are the rule
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
+# Of that for any constraint: far from the path's end rows and bands repair what they lack in half the steps where weights differ widely.
+_GENERAL_STARTS = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 _LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
 _LOOK_SOON = 1e-4  # and where rows are few, so that a look that fails costs little
@@ -111,8 +114,10 @@ def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
 
 def by_interiors(problem: Problem, newton: Newton, tol: float, *, closer: bool = False) -> Iterator[Stage]:
     """Give the stages of the interior point, from every start; none where it does not fit. What it leaves may be looked at closer."""
-    for place, start in enumerate(_STARTS if _interior_fits(problem) else ()):
-        yield from _by_interior(partial(_interior(problem), problem, *start), newton, tol, problem if closer else None)
+    method = _interior(problem)
+    starts = _GENERAL_STARTS if method is GeneralInterior else _STARTS
+    for place, start in enumerate(starts if _interior_fits(problem) else ()):
+        yield from _by_interior(partial(method, problem, *start), newton, tol, problem if closer else None)
         if closer and place == 0:
             # The same from prices of 0, where rows are met exactly: a target of 1e-8 for a class leaves the other starts far off.
             yield from _by_interior(partial(Zoom, problem, 1.0), newton, tol, problem)
@@ -286,17 +291,24 @@ def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
     with the path in lam where that is below 1. With two groups, few classes and lam above 1 Newton is done in half the time all the same,
     and on tables that are not small with lam 1 too. Where families share cells the face of the answer is harder to find than any system is
-    to solve, and the interior point needs a dozen steps where Newton may need hundreds. Rows that all count in parts of their own change sides one after the other: where they are more than the
-    prices, the dual is all but smooth, and Newton at home.
+    to solve, and the interior point needs a dozen steps where Newton may need hundreds. Rows that all count in parts of their own change
+    sides one after the other: where they are more than the prices, the dual is all but smooth, and Newton at home; rows of little weight do
+    not smooth it. Newton's steps take tables of all pairs of prices, which the interior point can do without.
     """
     if isinstance(oracle, GroupOracle):
-        return problem.rows.entries <= _FIRST_ENTRIES and len(problem.rows_in_memory.groups) < problem.n_groups * problem.n_classes
+        rows, n_prices = problem.rows_in_memory, problem.n_groups * problem.n_classes
+        return problem.rows.entries <= _FIRST_ENTRIES and (_counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices))
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.rows_in_memory
     if not rows.merged or problem.n_classes >= _MANY_CLASSES:
         return rows.merged
     return rows.one_hot and (problem.n_groups > 2 or problem.lam < 1 or (problem.lam == 1 and is_small(problem)))
+
+
+def _counting(rows: Rows) -> float:
+    """As many rows as would count alike: fewer than there are where some have most of the weight."""
+    return float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum()) ** 2 / float((rows.weight**2).sum())
 
 
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:

@@ -16,6 +16,7 @@ from r2b._solve.solvers.newton import groups_in_parts
 Result = TypeVar("Result")
 
 _FEW = 1 << 14  # entries up to which one call for all cells is faster than one for each
+_MANY_CELLS = 64  # beyond which rows are taken all together
 _SMALL_CELL = 8  # rows below which a product of matrices per cell costs more in calls than in sums
 
 
@@ -54,7 +55,8 @@ class RowSide:
         self.filled = np.flatnonzero(np.diff(self.first))
         self.lam = float(problem.lam)
         self.whole = np.ones(len(order))  # what the entries of a row add up to
-        self._parts = groups_in_parts(self.n_cells, problem.n_classes)
+        # A call for each of thousands of cells would cost more than its work.
+        self._parts = groups_in_parts(self.n_cells, problem.n_classes if self.n_cells <= _MANY_CELLS else 1)
 
     def start(self, middle: float, products: float, centre: Floats | None = None) -> RowPoint:
         """Start on the way from the labels to the middle of the simplex, or to another centre, with all products equal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.oracle.folding import Folded
 from r2b._solve.oracle.reference import folded_cells
 from r2b._solve.solvers.factors import RowCurvature
+from r2b._solve.solvers.gradients import worthwhile
 from r2b._solve.solvers.rows import RowSide
 
 _FEW_ROWS = 4  # rows per cell below which cells save no work
@@ -154,19 +156,26 @@ def _row_by_row(rows: RowSide, design: Floats, d: Floats, d_sum: Floats) -> Floa
     return folded.table()
 
 
+def _folded(rows: RowSide, parity: Parity, component: Component, d: Floats, d_sum: Floats) -> Floats:
+    return fold(rows, parity, [component], d, d_sum)[0]
+
+
 Curved = Floats | RowCurvature
 
 
 def curvature_of(rows: RowSide, parity: Parity, components: list[Component], d: Floats, d_sum: Floats) -> list[Curved]:
-    """Give the curvature of each component: as :func:`fold` does, or where rows are so few that it is cheaper unfolded."""
+    """Give the curvature of each component: as :func:`fold` does, or unfolded where that is cheaper."""
     found: list[Curved] = []
     for component in components:
         groups = component.groups
         if not component.disjoint:
             touched = np.flatnonzero(np.asarray(parity.matrix[:, groups].any(axis=1))[rows.cell])
-            if _by_rows(len(touched), len(groups) * d.shape[1]):
+            size = len(touched), len(groups) * d.shape[1]
+            by_rows, iterate = _by_rows(*size), worthwhile(*size)
+            if by_rows or iterate:
                 design = parity.matrix[np.ix_(rows.cell[touched], groups)]
-                found.append(RowCurvature(design, d[touched], d_sum[touched], rows.weight[touched]))
+                table = partial(_folded, rows, parity, component, d, d_sum)
+                found.append(RowCurvature(design, d[touched], d_sum[touched], rows.weight[touched], by_rows, iterate, table))
                 continue
         found += fold(rows, parity, [component], d, d_sum)
     return found

@@ -46,6 +46,7 @@ class Zoom(GeneralInterior):
 
     def __init__(self, problem: Problem, unit: float, near: Floats | None = None) -> None:
         super().__init__(problem)
+        self.corrections = 0  # products are of entries in doubt alone
         self.unit, self.near = unit, near
         self.layout_of_all, self.rows_of_all = self.layout, self.rows
         self.base = self.fixed

@@ -1,0 +1,146 @@
+"""Conjugate gradients for the prices of groups that share rows: what a table of all pairs of prices is too dear for.
+
+A row binds its classes together by one number, its level. Without levels of rows the system falls apart into classes, one small system of
+groups each, which take what the rows' levels leave of their own diagonal and hold the levels of families exactly. Preconditioned by these
+ten to ninety products with the rows reach seven digits, where the table would take rows x prices^2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from r2b._data.arrays import Flags, Floats, Places
+from r2b._solve.solvers.factors import RowCurvature
+
+_MOST = 150  # products with the rows, by when a factorisation is the cheaper way; twenty to forty are the rule, 130 the most seen
+_EXACT = 1e-7  # of the energy's root that may be left: the next step of a path repairs it
+_DISTINCT = 1e-12  # of the longest direction set apart, below which one is a sum of others
+_DEAR = 1e9  # operations from which a factorisation takes longer than a few dozen products with the rows
+
+
+def worthwhile(n_rows: int, n_prices: int) -> bool:
+    """Whether factorising costs more than a few solutions here."""
+    table = n_prices**2 * (n_rows + n_prices / 3)
+    return min(table, n_rows**2 * (n_prices + n_rows / 3)) > _DEAR
+
+
+class Gradients:
+    """Solve ``K d + columns c = right, columns' d - omega c = balance`` with K the curvature of rows plus softness.
+
+    Parameters
+    ----------
+    curvature : RowCurvature
+    designs : list of (ndarray of shape (n_rows, n_groups), ndarray of int)
+        The design of some classes, and which, in units where every share is 1.
+    softness : ndarray of shape (n_groups, n_classes)
+    free : ndarray of bool, same shape
+        Entries that have a price.
+    columns : ndarray of shape (n_families, n_groups, n_classes)
+        How entries count in the levels of their class; 0 where they do not.
+    omega : ndarray of shape (n_families, n_classes)
+    """
+
+    def __init__(
+        self, curvature: RowCurvature, designs: list[tuple[Floats, Places]], softness: Floats, free: Flags, columns: Floats, omega: Floats
+    ) -> None:
+        self.curvature, self.designs, self.free, self.columns = curvature, designs, free, columns
+        self.softness = softness
+        (n_families, n_groups, n_classes), n_rows = columns.shape, len(curvature.d)
+        self.weighed = curvature.weight[:, None] * curvature.d
+        own = self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None])
+        blocks = np.zeros((n_classes, n_groups + n_families, n_groups + n_families))
+        for design, classes in designs:
+            pairs = (design[:, :, None] * design[:, None, :]).reshape(n_rows, -1)
+            blocks[classes, :n_groups, :n_groups] = (pairs.T @ own[:, classes]).T.reshape(-1, n_groups, n_groups)
+        np.einsum("kgg->kg", blocks)[:, :n_groups] += softness.T
+        own_blocks = blocks[:, :n_groups, :n_groups].copy()
+        blocks[:, :n_groups, n_groups:] = columns.transpose(2, 1, 0)
+        blocks[:, n_groups:, :n_groups] = columns.transpose(2, 0, 1)
+        self.leveled = columns.any(axis=1)
+        alive = np.concatenate([free, self.leveled]).T
+        blocks *= alive[:, :, None] & alive[:, None, :]
+        diagonal = np.einsum("kgg->kg", blocks)
+        diagonal[:, n_groups:] -= omega.T
+        diagonal[~alive] = 1.0
+        scale = 1.0 / np.sqrt(np.abs(np.where(diagonal == 0, 1.0, diagonal)))
+        # A level has the size of what it is moved by where nothing of its own holds it.
+        moved = ((blocks[:, n_groups:, :n_groups] * scale[:, None, :n_groups]) ** 2).sum(axis=2) + np.abs(diagonal[:, n_groups:])
+        scale[:, n_groups:] = 1.0 / np.sqrt(np.where(moved > 0, moved, 1.0))
+        scale *= alive
+        blocks *= scale[:, :, None] * scale[:, None, :]
+        np.einsum("kgg->kg", blocks)[~alive] = 1.0
+        self.inverse = np.linalg.inv(blocks) * scale[:, :, None] * scale[:, None, :]
+        self._set_apart(own_blocks)
+
+    def _set_apart(self, blocks: Floats) -> None:
+        """Make the directions that are solved for apart: prices of a group alike in all classes, to which rows hardly answer."""
+        n_groups, n_prices = len(self.free), self.free.size
+        none = np.zeros(self.leveled.shape)
+        self.alike, self.lifts, self.products = (
+            np.zeros((n_groups, n_prices)),
+            np.zeros((n_groups, none.size)),
+            np.zeros((n_groups, n_prices)),
+        )
+        for g in range(n_groups):
+            d, c = self._by_class(np.where(self.free, blocks[:, :, g].T * self.free[g], 0.0), none)
+            product = self._times(d, c)
+            size = np.sqrt(max(float((d * product).sum()), np.finfo(float).tiny))
+            self.alike[g], self.lifts[g], self.products[g] = d.ravel() / size, c.ravel() / size, product.ravel() / size
+        lengths, turned = np.linalg.eigh(self.alike @ self.products.T)
+        kept = lengths > _DISTINCT * lengths[-1]
+        self.coarse = (turned[:, kept] / lengths[kept]) @ turned[:, kept].T
+
+    def _apart(self, amount: Floats) -> tuple[Floats, Floats]:
+        """Give what these amounts of the directions set apart add up to."""
+        return (amount @ self.alike).reshape(self.free.shape), (amount @ self.lifts).reshape(self.leveled.shape)
+
+    def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats] | None:
+        """Give the prices, groups x classes, and the levels, families x classes; None where it takes too long."""
+        none = np.zeros_like(balance)
+        d, c = self._by_class(right, balance)
+        whole = float((right * self._by_class(right, none)[0]).sum()) + float((d * self._times(d, none)).sum())
+        missing = right * self.free - self._times(d, c)
+        amount = self.coarse @ (self.alike @ missing.ravel())
+        more = self._apart(amount)
+        d, c, missing = d + more[0], c + more[1], missing - (amount @ self.products).reshape(d.shape)
+        along, last = (np.zeros_like(d), none), np.inf
+        for _ in range(_MOST):
+            step, lift = self._by_class(missing, none)
+            energy = float((missing * step).sum())
+            if not energy > _EXACT**2 * whole:
+                return (d + step, c + lift) if np.isfinite(energy) else None
+            known = self._apart(self.coarse @ (self.products @ step.ravel()))
+            along = step - known[0] + energy / last * along[0], lift - known[1] + energy / last * along[1]
+            last, product = energy, self._times(*along)
+            bend = float((along[0] * product).sum())
+            if not bend > 0:
+                return None
+            length = energy / bend
+            d, c, missing = d + length * along[0], c + length * along[1], missing - length * product
+        return None
+
+    def _by_class(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        found = np.matmul(self.inverse, np.concatenate([right, balance]).T[:, :, None])[:, :, 0].T
+        return found[: len(right)], found[len(right) :]
+
+    def _times(self, d: Floats, c: Floats) -> Floats:
+        found = self.softness * d + np.einsum("fgk,fk->gk", self.columns, c)
+        if len(self.designs) == 1:
+            design = self.designs[0][0]
+            found += design.T @ self._respond(design @ d)
+        else:
+            shifts = np.empty_like(self.curvature.d)
+            for design, classes in self.designs:
+                shifts[:, classes] = design @ d[:, classes]
+            moved = self._respond(shifts)
+            for design, classes in self.designs:
+                found[:, classes] += design.T @ moved[:, classes]
+        return np.where(self.free, found, 0.0)
+
+    def _respond(self, shifts: Floats) -> Floats:
+        """Give what rows move for a shift, times their weight; in place."""
+        level = np.einsum("ik,ik->i", self.curvature.d, shifts)
+        level /= self.curvature.d_sum
+        shifts -= level[:, None]
+        shifts *= self.weighed
+        return shifts
