@@ -91,6 +91,16 @@ def test_residuals_are_those_of_the_whole_problem_over_the_unit(kind: str, epsil
         assert len(seen) == 0 or np.ptp(seen) < 1e-13
 
 
+def test_prices_out_of_balance_do_not_count_as_proven() -> None:
+    problem, oracle = problem_of("range", 1e-2)
+    prices, newton = solve(problem, oracle).prices, Newton(oracle, problem.parity, problem.lam)
+    assert newton.proves(newton.start(prices))
+    # A constant for all groups of a class is taken away before labels are made, and they change.
+    lifted = prices + 1e-9 * (np.arange(problem.n_classes) == 0)
+    assert not newton.proves(newton.start(lifted))
+    assert np.abs(problem.parity.settle(lifted) - prices).max() < 1e-12
+
+
 def test_prices_that_are_too_far_off_are_not_looked_at() -> None:
     problem, _ = problem_of("target", 1e-8)
     assert Zoom(problem, UNIT).start(np.zeros((problem.n_groups, problem.n_classes))).stalled

@@ -167,6 +167,7 @@ _SERVES = 0.1  # a step with an old estimate of the curvature must gain this muc
 _AHEAD = 10  # steps on a sample before all rows are asked again
 _FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
 _PROVEN = 0.9e-9  # of what a certificate lets pass, which is 1e-9
+_SETTLED = 1e-10  # of lam: by how much prices may be out of balance for labels to stay as they are when that is taken away
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -337,7 +338,9 @@ class Newton:
 
     def proves(self, state: NewtonState) -> bool:
         """Tell whether a certificate will bear these prices out: rows answer them exactly, so that what groups leave is the whole gap."""
-        return self.sample is None and self.lean is None and not self.doubts(state)
+        if self.sample is not None or self.lean is not None or self.doubts(state):
+            return False
+        return float(np.abs(self.parity.settle(state.prices) - state.prices).max()) <= _SETTLED * self.lam
 
     def doubts(self, state: NewtonState) -> bool:
         """Tell whether means are too far outside their bounds for a certificate, or prices so large that it may see a gap."""
