@@ -31,7 +31,7 @@ from r2b._solve.solvers.zoom import Zoom
 
 _PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten problems need fewer than ten
 _POLISH = 30  # Newton steps after the interior point; two or three are the rule
-_BRIEFLY = 6  # where a step of Newton's costs more than one of the interior point
+_BRIEFLY, _DEARLY = 6, 3  # where the interior point may look closer; and where a step of Newton's costs more than one of its
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
@@ -114,13 +114,17 @@ def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
 
 def by_interiors(problem: Problem, newton: Newton, tol: float, *, closer: bool = False) -> Iterator[Stage]:
     """Give the stages of the interior point, from every start; none where it does not fit. What it leaves may be looked at closer."""
+    if not _interior_fits(problem):
+        return
     method = _interior(problem)
-    starts = _GENERAL_STARTS if method is GeneralInterior else _STARTS
-    for place, start in enumerate(starts if _interior_fits(problem) else ()):
-        yield from _by_interior(partial(method, problem, *start), newton, tol, problem if closer else None)
-        if closer and place == 0:
-            # The same from prices of 0, where rows are met exactly: a target of 1e-8 for a class leaves the other starts far off.
-            yield from _by_interior(partial(Zoom, problem, 1.0), newton, tol, problem)
+    begins: list[Callable[[], CentralPath[Any, Any]]]
+    begins = [partial(method, problem, *start) for start in (_GENERAL_STARTS if method is GeneralInterior else _STARTS)]
+    if closer:
+        # The same from prices of 0, where rows are met exactly: a target of 1e-8 for a class leaves the other starts far off.
+        targets = any(member.bound.sides().level == "none" for member in problem.parity.members)
+        begins.insert(0 if targets else 1, partial(Zoom, problem, 1.0))
+    for begin in begins:
+        yield from _by_interior(begin, newton, tol, problem if closer else None)
 
 
 def _by_interior(
@@ -130,8 +134,9 @@ def _by_interior(
     ahead = _Ahead(interior, newton, _EXACT * tol, interior.name)
     yield Stage(ahead, 0.0, most, final=False)
     few = newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS
-    steps = _POLISH if few and most == _CENTRAL_STEPS else _BRIEFLY
-    first = steps if closer is None else _BRIEFLY
+    briefly = _BRIEFLY if few else _DEARLY
+    steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
+    first = steps if closer is None else briefly
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
