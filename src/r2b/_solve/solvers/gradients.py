@@ -2,7 +2,7 @@
 
 A row binds its classes together by one number, its level. Without levels of rows the system falls apart into classes, one small system of
 groups each, which take what the rows' levels leave of their own diagonal and hold the levels of families exactly. Preconditioned by these
-ten to ninety products with the rows reach seven digits, where the table would take rows x prices^2.
+five to fifty products with the rows reach three digits, where the table would take rows x prices^2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.solvers.factors import RowCurvature
 
 _MOST = 150  # products with the rows, by when a factorisation is the cheaper way; twenty to forty are the rule, 130 the most seen
-_EXACT = 1e-7  # of the energy's root that may be left: the next step of a path repairs it
+_EXACT = 1e-3  # of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7, and twice the products
 _DISTINCT = 1e-12  # of the longest direction set apart, below which one is a sum of others
 _DEAR = 1e9  # operations from which a factorisation takes longer than a few dozen products with the rows
 

@@ -75,7 +75,12 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
         attempts.append(_by_narrowing(problem, oracle, newton, tol))
     for attempt in attempts:
         yield from attempt
-    yield Stage(newton, tol, 10_000)
+    # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
+    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or _prices(problem) <= _FEW_UNKNOWNS else _PATIENCE)
+
+
+def _prices(problem: Problem) -> int:
+    return problem.n_groups * problem.n_classes
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
@@ -278,7 +283,7 @@ def _refuse_large_systems(problem: Problem) -> None:
     ------
     MemoryLimitError
     """
-    if problem.parity.by_levels or problem.n_groups * problem.n_classes <= _FEW_UNKNOWNS:
+    if problem.parity.by_levels or _prices(problem) <= _FEW_UNKNOWNS:
         return
     groups = max(len(component) for component in problem.parity.components)
     unknowns = groups * problem.n_classes
@@ -301,7 +306,7 @@ def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     not smooth it. Newton's steps take tables of all pairs of prices, which the interior point can do without.
     """
     if isinstance(oracle, GroupOracle):
-        rows, n_prices = problem.rows_in_memory, problem.n_groups * problem.n_classes
+        rows, n_prices = problem.rows_in_memory, _prices(problem)
         return problem.rows.entries <= _FIRST_ENTRIES and (_counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices))
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
