@@ -51,6 +51,7 @@ _FEW_UNKNOWNS = 1_000  # prices of groups whose system fits anywhere, and is sol
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
+_MANY_GROUPS, _NARROW = 20, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
@@ -62,6 +63,8 @@ _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its p
 def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol: float, newton: Newton) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
     if _by_structure(problem, oracle):
+        if _narrow_for_many(problem, oracle):
+            yield from _by_soft_bands(problem, oracle, newton, tol)
         yield from _by_thresholds(problem, oracle, newton, tol)
         yield from _by_narrowing(problem, oracle, newton, tol)
         if problem.n_groups * problem.n_classes**2 > _INTERIOR_ENTRIES:
@@ -99,6 +102,23 @@ def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
     # A residual within tol in each of thousands of classes may still leave a gap, and the last step goes to rounding anyway.
     narrow = problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST and not path
     yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if narrow else (2 if path else 1) * _THRESHOLD_STEPS)
+    yield Stage(newton, tol, 0)
+
+
+def _narrow_for_many(problem: Problem, oracle: AnyOracle) -> bool:
+    """Whether bands are open and so narrow, and groups so many, that nearly all means lean on a side and finding which is the problem."""
+    epsilon = problem.parity.bound.epsilon
+    compiled = isinstance(oracle, ClassOracle) and oracle.kernel_choice == "compiled"
+    return compiled and problem.n_groups >= _MANY_GROUPS and bool((epsilon > 0).all() and (epsilon <= _NARROW).all())
+
+
+def _by_soft_bands(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:
+    from r2b._solve.solvers.soft import SoftBands  # only now: its kernels are compiled
+
+    assert isinstance(oracle, ClassOracle)
+    yield Stage(SoftBands(oracle, problem.parity, float(problem.lam)), 0.0, _CENTRAL_STEPS, final=False)
+    exact = Thresholds(oracle, problem.parity, float(problem.lam))
+    yield Stage(exact, _WELL_WITHIN * tol, _EARLY, refine=_from_last)
     yield Stage(newton, tol, 0)
 
 

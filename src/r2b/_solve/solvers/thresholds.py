@@ -69,7 +69,7 @@ class ThresholdState(State):
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class Point:
     """Thresholds with the best prices for them: what each class is worth, which rows give to it, how far row sums are off 1."""
 
     level: Floats
@@ -80,7 +80,7 @@ class _Point:
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class Seen:
     """Prices, their residual, the value of the dual, which falls towards the answer, and the best thresholds of the rows."""
 
     prices: Floats
@@ -88,7 +88,7 @@ class _Seen:
     dual: float
     level: Floats
 
-    def better(self, other: _Seen) -> _Seen:
+    def better(self, other: Seen) -> Seen:
         """Give the one with the lower dual, or where that does not tell them apart the one with the lower residual."""
         if abs(self.dual - other.dual) <= _NOISE:
             return self if self.residual <= other.residual else other
@@ -121,10 +121,10 @@ class Thresholds:
         if self.path:
             prices = np.zeros_like(prices)
         begin = max(self.lam, 1.0) if self.path else self.lam
-        seen = self._look(prices, begin)
+        seen = self.look(prices, begin)
         # As far from giving as the costliest class is from taking.
         level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
-        residual = seen.residual if begin == self.lam else self._look(prices, self.lam).residual
+        residual = seen.residual if begin == self.lam else self.look(prices, self.lam).residual
         levels = np.full(prices.shape[1], np.nan)
         return ThresholdState(prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual)
 
@@ -141,34 +141,34 @@ class Thresholds:
         state = replace(state, prices=seen.prices, level=level, damping=damping, levels=there.levels, dual=seen.dual)
         return self._along(state, seen.residual, falls=before - seen.dual > _FALLS)
 
-    def _try(self, state: ThresholdState) -> tuple[_Point, _Seen, float]:
+    def _try(self, state: ThresholdState) -> tuple[Point, Seen, float]:
         """Give a better point, what is seen there, and the damping for the next step."""
-        here = self._point(state.level, state.lam, state.levels)
+        here = self.point(state.level, state.lam, state.levels, -state.prices)
         damping, first = state.damping, True
         while True:
             worth, level = self._direction(here, state.lam, damping)
             there, length, gained = self._along_line(here, level, state.lam)
             if gained or damping >= _MOST:
-                seen = self._look(-there.worth, state.lam)
+                seen = self.look(-there.worth, state.lam)
                 if length == 1.0:
-                    seen = seen.better(self._look(-(here.worth + worth), state.lam))
+                    seen = seen.better(self.look(-(here.worth + worth), state.lam))
                 if seen.dual <= state.dual + _NOISE or damping >= _MOST:
                     eased = 1.0 if length < 1.0 else _ROUGHER if first else _RECOVERED
                     return there, seen, max(damping / eased, _LEAST)
             damping, first = max(damping * _GENTLER, _WORTHWHILE), False
 
-    def _along_line(self, here: _Point, level: Floats, lam: float) -> tuple[_Point, float, bool]:
+    def _along_line(self, here: Point, level: Floats, lam: float) -> tuple[Point, float, bool]:
         """Go along a direction to where its slope is small: give the point, the length, and whether it is."""
         slope, length = self._slope(here, level), 1.0
-        there = self._point(here.level + level, lam, here.levels)
+        there = self.point(here.level + level, lam, here.levels, here.worth)
         ahead = self._slope(there, level)
         if ahead > _GAIN * abs(slope):
             length = max(-slope / (ahead - slope), _SHORTEST)
-            there = self._point(here.level + length * level, lam, here.levels)
+            there = self.point(here.level + length * level, lam, here.levels, here.worth)
             return there, length, self._slope(there, level) <= _GAIN * abs(slope)
         # Where nothing bends, as between rows that keep their labels, only a bound of a class ends the way.
         while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
-            further = self._point(here.level + _STRETCH * length * level, lam, here.levels)
+            further = self.point(here.level + _STRETCH * length * level, lam, here.levels, here.worth)
             ahead = self._slope(further, level)
             if ahead > _GAIN * abs(slope):
                 break
@@ -186,7 +186,7 @@ class Thresholds:
                 best=min(residual, state.best),
                 stalled=taken >= (_LAST_TRIES if state.best <= _NEAR else _PATIENCE),
             )
-        state = replace(state, residual=self._look(state.prices, self.lam).residual, taken=state.taken + 1)
+        state = replace(state, residual=self.look(state.prices, self.lam).residual, taken=state.taken + 1)
         if residual > _SOLVED and state.taken < _PATIENCE:
             return state
         if residual <= _SOLVED:
@@ -200,7 +200,8 @@ class Thresholds:
             state, level=home[0], lam=lam, home=home, factor=factor, damping=_LEAST, dual=np.inf, taken=0, stalled=factor > _STUCK
         )
 
-    def _look(self, prices: Floats, lam: float) -> _Seen:
+    def look(self, prices: Floats, lam: float) -> Seen:
+        """Evaluate prices."""
         # Rounding leaves some classes out of balance; what has no price stays without one.
         priced = prices != 0
         total = self.parity.share @ priced
@@ -208,27 +209,47 @@ class Thresholds:
         _, level, means, value = self.oracle.respond(prices, lam)
         target = self.parity.project(means + prices / (_GAMMA * lam))
         dual = self.parity.support(self.parity.settle(prices)) - float(self.parity.share @ value)
-        return _Seen(prices, float(np.abs(means - target.means).max()), dual, level)
+        return Seen(prices, float(np.abs(means - target.means).max()), dual, level)
 
-    def _point(self, level: Floats, lam: float, levels: Floats) -> _Point:
+    def point(self, level: Floats, lam: float, levels: Floats, worth: Floats) -> Point:
+        """Give the best prices for these thresholds; levels and worth are near them."""
         weight, epsilon = self.oracle.weight, self.parity.bound.epsilon
         worth, levels = self.oracle.kernel.balanced(level, weight, self.parity.share, lam, epsilon, levels)
         supports, excess = self.oracle.supports_at(worth, level, lam)
-        return _Point(level, worth, levels, supports, excess)
+        return Point(level, worth, levels, supports, excess)
 
-    def _slope(self, at: _Point, level: Floats) -> float:
+    def _slope(self, at: Point, level: Floats) -> float:
         """How fast the dual changes along a change of the thresholds."""
         return -float(self.parity.share @ (self.oracle.weight * at.excess * level).sum(axis=1))
 
-    def _direction(self, at: _Point, lam: float, damping: float) -> tuple[Floats, Floats]:
+    def _direction(self, at: Point, lam: float, damping: float) -> tuple[Floats, Floats]:
         """Give the changes of worth and thresholds that bring every row to a sum of 1 and keep every class in balance, to first order."""
-        supports, share = at.supports, self.parity.share
-        mean = share @ self.oracle.weight
-        extra = damping * np.maximum(mean, 1e-9 * mean.max()) / lam
+        worth = self.change(at, lam, damping)
+        return worth, self._moved(at, worth, lam)
+
+    def change(self, at: Point, lam: float, damping: float) -> Floats:
+        """Give the change of worth of such a direction."""
+        supports = at.supports
         free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
-        worth = _balanced_solution(supports, free, share, extra, supports.spread(at.excess), precise)
-        return worth, supports.averages(worth) + lam * at.excess / np.maximum(supports.counts, 1.0)
+        return _balanced_solution(supports, free, self.parity.share, self.damped(damping, lam), supports.spread(at.excess), precise)
+
+    def damped(self, damping: float, lam: float) -> Floats:
+        """Give what damping adds to the curvature of each class."""
+        mean = self.parity.share @ self.oracle.weight
+        return np.asarray(damping * np.maximum(mean, 1e-9 * mean.max()) / lam)
+
+    def _moved(self, at: Point, worth: Floats, lam: float) -> Floats:
+        """Give the change of thresholds that brings every row to a sum of 1 where the worth of classes changes so."""
+        counts = at.supports.counts
+        moved = at.supports.averages(worth) + lam * at.excess / np.maximum(counts, 1.0)
+        if lam >= 1.0:
+            return np.asarray(moved)
+        # A row that keeps its label whole stays where it is between the costliest class and what would make it give.
+        low, high = at.worth.max(axis=1, keepdims=True), at.worth + 1.0 - lam
+        low_there, high_there = (at.worth + worth).max(axis=1, keepdims=True), high + worth
+        part = np.clip((at.level - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
+        return np.where(counts > 0, moved, (1.0 - part) * low_there + part * high_there - at.level)
 
 
 def _balanced_solution(supports: Supports, free: Flags, share: Floats, extra: Floats, right: Floats, precise: float) -> Floats:

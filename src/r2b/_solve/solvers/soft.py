@@ -1,0 +1,160 @@
+"""Class labels in narrow open bands: thresholds where bands give, softly at first and ever less, to learn who leans on which side.
+
+With many groups nearly all of their means lean on a side of the band of their class. Which side is combinatorial, and steps that take the
+sides for given go in circles. Where bands give (``soft_bands``) there are no sides, and one Newton step on thresholds sees all of them.
+From one softness to the next the answer moves little; where it is far below any price but those of the means inside their bands, exact
+bands take over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from r2b._constraints.parity import Parity
+from r2b._data.arrays import Floats
+from r2b._solve.oracle.memory import ClassOracle, Supports
+from r2b._solve.oracle.soft_bands import balanced_softly, places
+from r2b._solve.solvers.driver import State
+from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdState
+
+_FIRST, _LAST = 1.0, 3e-6  # softness: prices are of the order of 1, and far above this but where they end at 0
+_ENOUGH = 1e-3  # of the narrowest epsilon: residual at which bands give less
+_TRIES = 15  # steps for one softness; five are the rule
+_QUICK, _SLOW = 2, 4  # steps from which on the softness falls by as much as before, and more than which it falls by less
+_RATIO, _FASTER, _SLOWER = 0.2, 1.5, 0.6  # from one softness to the next at first, and powers of it
+_SMALLEST, _LARGEST = 0.01, 0.3  # ratios
+_STIFFER = 2e3  # times the damping: by how much bands are taken for stiffer than they are
+_EVEN = 0.01  # times the damping: by how much all else is
+_ITERATIONS = 400  # conjugate gradients; fifteen are the rule
+
+
+@dataclass(frozen=True, eq=False)
+class SoftState(State):
+    """Where the path stands; the residual is that of exact bands, at the last softness whose answer is found.
+
+    Attributes
+    ----------
+    inner : ThresholdState
+        For bands that give as they do now.
+    soft, ratio : float
+        How much they do, and the last factor of it.
+    taken : int
+        Steps for this softness.
+    """
+
+    inner: ThresholdState
+    soft: float
+    ratio: float = _RATIO
+    taken: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SoftBands:
+    """The path to exact bands: a step is one on the thresholds, and on along the path where they are found.
+
+    Parameters
+    ----------
+    oracle : ClassOracle
+    parity : Parity
+        The paper's constraint, every group with weight and every class with an open band.
+    lam : float
+    """
+
+    oracle: ClassOracle
+    parity: Parity
+    lam: float
+    name: str = "soft bands"
+
+    def start(self, prices: Floats) -> SoftState:
+        """Begin where bands give so much that they hardly matter."""
+        return SoftState(prices, self._exact(prices).residual, self._at(_FIRST).start(prices), _FIRST)
+
+    def step(self, state: SoftState) -> SoftState:
+        """One step on the thresholds."""
+        inner, taken = self._at(state.soft).step(state.inner), state.taken + 1
+        if inner.residual > _ENOUGH * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
+            return replace(state, inner=inner, taken=taken)
+        seen = self._exact(inner.prices)
+        state = replace(state, prices=seen.prices, residual=seen.residual)
+        if state.soft <= _LAST:
+            return replace(state, stalled=True)
+        ratio = float(np.clip(state.ratio ** (_FASTER if taken <= _QUICK else 1.0 if taken <= _SLOW else _SLOWER), _SMALLEST, _LARGEST))
+        soft = ratio * state.soft
+        begun = self._at(soft).start(inner.prices)
+        # At first bands are as stiff as they were: what follows from there to first order goes less astray.
+        begun = replace(begun, level=inner.level, levels=inner.levels, damping=(1.0 / ratio - 1.0) / _STIFFER)
+        return replace(state, inner=begun, soft=soft, ratio=ratio, taken=0)
+
+    def _at(self, soft: float) -> _SoftThresholds:
+        return _SoftThresholds(self.oracle, self.parity, self.lam, soft=soft)
+
+    def _exact(self, prices: Floats) -> Seen:
+        return Thresholds(self.oracle, self.parity, self.lam).look(prices, self.lam)
+
+
+@dataclass(frozen=True, eq=False)
+class _SoftThresholds(Thresholds):
+    """Thresholds for bands that give."""
+
+    soft: float = _FIRST
+
+    def look(self, prices: Floats, lam: float) -> Seen:
+        """Evaluate prices."""
+        share = self.parity.share
+        prices = prices - share @ prices
+        _, level, means, value = self.oracle.respond(prices, lam)
+        place, _, cost = places(-prices, self.parity.bound.epsilon, self.soft)
+        off = means - place
+        off -= share @ off
+        return Seen(prices, float(np.abs(off).max()), float(share @ (cost.sum(axis=1) - value)), level)
+
+    def point(self, level: Floats, lam: float, levels: Floats, worth: Floats) -> Point:
+        """Give the best prices for these thresholds."""
+        weight, epsilon = self.oracle.weight, self.parity.bound.epsilon
+        worth, levels = balanced_softly(level, weight, self.parity.share, lam, epsilon, levels, worth, self.soft)
+        supports, excess = self.oracle.supports_at(worth, level, lam)
+        return Point(level, worth, levels, supports, excess)
+
+    def change(self, at: Point, lam: float, damping: float) -> Floats:
+        """Give the change of worth; too long a step is one across sides of bands, so that damping is in how stiff they are."""
+        fall = places(at.worth, self.parity.bound.epsilon, self.soft)[1]
+        extra = self.damped(_EVEN * damping, lam) + (1.0 + _STIFFER * damping) * fall
+        precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
+        return _solution(at.supports, self.parity.share, extra, at.supports.spread(at.excess), precise)
+
+
+def _solution(supports: Supports, share: Floats, extra: Floats, right: Floats, precise: float) -> Floats:
+    """Solve with the curvature and ``extra`` on changes of worth that balance in every class, by preconditioned conjugate gradients."""
+    inverse = 1.0 / (supports.diagonal + extra)
+    total = share @ inverse
+    # The curvature does not see a constant on all classes of a group, and hardly one on those that lean on a side: with the diagonal
+    # alone hundreds of iterations go into these.
+    loose = supports.diagonal * inverse
+    bend = (loose * (supports.product(loose) + extra * loose)).sum(axis=1)
+
+    def preconditioned(vector: Floats) -> Floats:
+        vector = vector - share @ (vector * inverse) / total
+        common = loose * ((vector * loose).sum(axis=1) / bend)[:, None]
+        return np.asarray(vector * inverse + common - inverse * (share @ common) / total)
+
+    def product(one: Floats, other: Floats) -> float:
+        return float(share @ (one * other).sum(axis=1))
+
+    d, rest, z = np.zeros_like(right), right.copy(), preconditioned(right)
+    along, size = z.copy(), product(rest, z)
+    enough = precise**2 * size
+    for _ in range(_ITERATIONS):
+        if not size > enough:
+            break
+        image = supports.product(along) + extra * along
+        bent = product(along, image)
+        if not bent > 0:
+            break
+        d += size / bent * along
+        rest -= size / bent * image
+        z = preconditioned(rest)
+        size, before = product(rest, z), size
+        along = z + size / before * along
+    return np.asarray(d - inverse * (share @ d) / total)

@@ -1,0 +1,70 @@
+"""Narrow open bands and many groups: bands that give lead to the answer of the general methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_many_classes import problem_of, zipf
+
+from r2b._solve.certificate import Problem, certify
+from r2b._solve.oracle import ClassOracle, MemoryOracle
+from r2b._solve.solvers import Status, plan, solve
+from r2b._solve.solvers.newton import Newton
+
+pytest.importorskip("numba")
+
+from r2b._solve.oracle.soft_bands import balanced_softly, places
+from r2b._solve.solvers.soft import SoftBands
+
+
+def narrow(n_groups: int, n_classes: int, lam: float = 0.3, epsilon: float = 5e-4) -> Problem:
+    return problem_of(zipf(n_groups, n_classes, seed=n_groups), epsilon, lam)
+
+
+@pytest.mark.parametrize(("n_groups", "n_classes", "lam"), [(60, 16, 0.3), (60, 16, 1.0), (40, 50, 0.3)])
+def test_the_answer_is_that_of_the_general_methods(n_groups, n_classes, lam):
+    problem = narrow(n_groups, n_classes, lam)
+    walker = MemoryOracle(problem.rows_in_memory, "numpy")
+    ours, theirs = solve(problem, ClassOracle(problem.rows_in_memory, "compiled")), solve(problem, walker)
+    assert ours.status is theirs.status is Status.SOLVED
+    assert {step.stage for step in ours.history} == {"soft bands", "thresholds"}
+    proof, other = (certify(problem, walker, each.prices, walker.label_means()) for each in (ours, theirs))
+    assert proof.holds
+    assert proof.objective == pytest.approx(other.objective, abs=1e-8)
+    assert proof.means == pytest.approx(other.means, abs=1e-8)
+
+
+def test_few_groups_closed_or_wide_bands_and_plain_kernels_go_to_thresholds():
+    for problem, kernel in (
+        (narrow(5, 12), "compiled"),
+        (narrow(30, 12, epsilon=0.0), "compiled"),
+        (narrow(30, 12, epsilon=0.1), "compiled"),
+        (narrow(30, 12, lam=1.0), "numpy"),
+    ):
+        oracle = ClassOracle(problem.rows_in_memory, kernel)
+        first = next(plan.exact_plan(problem, oracle, None, 1e-10, Newton(oracle, problem.parity, problem.lam)))
+        assert not isinstance(first.solver, SoftBands)
+
+
+@pytest.mark.parametrize("soft", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("lam", [0.3, 1.0])
+def test_soft_prices_balance_and_means_are_at_their_places(lam, soft):
+    rng = np.random.default_rng(3)
+    n_cells, n_classes = 30, 7
+    weight = rng.dirichlet(np.ones(n_classes), n_cells)
+    share, epsilon = rng.dirichlet(np.ones(n_cells)), np.full(n_classes, 1e-3)
+    level = rng.normal(0.3, 0.2, (n_cells, n_classes))
+    worth, levels = balanced_softly(level, weight, share, lam, epsilon, np.full(n_classes, np.nan), np.zeros(level.shape), soft)
+    assert share @ worth == pytest.approx(np.zeros(n_classes), abs=1e-10)
+    received = (weight[:, None, :] * np.maximum(worth[:, :, None] - level[:, None, :], 0.0)).sum(axis=2)
+    means = (received + weight * np.clip(worth + 1.0 - level, 0.0, min(lam, 1.0))) / lam
+    assert means - places(worth, epsilon, soft)[0] == pytest.approx(np.tile(levels / lam, (n_cells, 1)), abs=1e-10)
+
+
+def test_places_glide_from_one_side_to_the_other_and_are_the_slope_of_the_cost():
+    worth, epsilon, soft, little = np.linspace(-1.0, 1.0, 41)[:, None], np.array([0.01]), 0.05, 1e-6
+    place, fall, _ = places(worth, epsilon, soft)
+    above, below = places(worth + little, epsilon, soft), places(worth - little, epsilon, soft)
+    assert place[20] == pytest.approx(0.005) and place[0] > 0.0095 and place[-1] < 0.0005
+    assert (below[0] - above[0]) / (2 * little) == pytest.approx(fall, abs=1e-7)
+    assert (below[2] - above[2]) / (2 * little) == pytest.approx(place, abs=1e-8)
