@@ -75,6 +75,11 @@ class Problem:
         return self.rows.n_classes
 
     @property
+    def n_prices(self) -> int:
+        """How many unknowns there are."""
+        return self.n_groups * self.n_classes
+
+    @property
     def rows_in_memory(self) -> Rows:
         """The rows, for solvers that keep copies of them; only where they are in memory."""
         assert isinstance(self.rows, Rows), "these rows live elsewhere"

@@ -132,7 +132,7 @@ class _Programme:
         averaged = np.flatnonzero(sides.averaged)
         self.tied = mean.beside(_Block(levels, len(self.row) + levels, np.full(self.n_levels, -self.scale), self.n_levels)).at(averaged)
         settled_levels = np.bincount(self.level, part * settled, self.n_levels)[averaged]
-        self.row_level = np.append(np.ones(self.rows.n_rows), -settled_levels)
+        self.row_level: Floats = np.append(np.ones(self.rows.n_rows), -settled_levels)
 
     def _moving(self, slope: Floats) -> _Block:
         return _Block(np.arange(len(slope)), len(self.row) + self.level, self.scale * slope, len(slope))

@@ -51,7 +51,7 @@ _FEW_UNKNOWNS = 1_000  # prices of groups whose system fits anywhere, and is sol
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
-_MANY_GROUPS, _NARROW = 20, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
+_MANY_GROUPS, _NARROWEST, _NARROW = 20, 1e-5, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
@@ -66,24 +66,19 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
         if _narrow_for_many(problem, oracle):
             yield from _by_soft_bands(problem, oracle, newton, tol)
         yield from _by_thresholds(problem, oracle, newton, tol)
-        yield from _by_narrowing(problem, oracle, newton, tol)
         if problem.n_groups * problem.n_classes**2 > _INTERIOR_ENTRIES:
             # Every other method makes matrices of this size.
+            yield from _by_narrowing(problem, oracle, newton, tol)
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
             return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
         attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
-    elif not _by_structure(problem, oracle):
+    else:
         attempts.append(_by_narrowing(problem, oracle, newton, tol))
-    for attempt in attempts:
-        yield from attempt
+    yield from chain(*attempts)
     # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
-    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or _prices(problem) <= _FEW_UNKNOWNS else _PATIENCE)
-
-
-def _prices(problem: Problem) -> int:
-    return problem.n_groups * problem.n_classes
+    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS else _PATIENCE)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
@@ -109,7 +104,7 @@ def _narrow_for_many(problem: Problem, oracle: AnyOracle) -> bool:
     """Whether bands are open and so narrow, and groups so many, that nearly all means lean on a side and finding which is the problem."""
     epsilon = problem.parity.bound.epsilon
     compiled = isinstance(oracle, ClassOracle) and oracle.kernel_choice == "compiled"
-    return compiled and problem.n_groups >= _MANY_GROUPS and bool((epsilon > 0).all() and (epsilon <= _NARROW).all())
+    return compiled and problem.n_groups >= _MANY_GROUPS and bool((epsilon >= _NARROWEST).all() and (epsilon <= _NARROW).all())
 
 
 def _by_soft_bands(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:
@@ -303,7 +298,7 @@ def _refuse_large_systems(problem: Problem) -> None:
     ------
     MemoryLimitError
     """
-    if problem.parity.by_levels or _prices(problem) <= _FEW_UNKNOWNS:
+    if problem.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS:
         return
     groups = max(len(component) for component in problem.parity.components)
     unknowns = groups * problem.n_classes
@@ -326,7 +321,7 @@ def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     not smooth it. Newton's steps take tables of all pairs of prices, which the interior point can do without.
     """
     if isinstance(oracle, GroupOracle):
-        rows, n_prices = problem.rows_in_memory, _prices(problem)
+        rows, n_prices = problem.rows_in_memory, problem.n_prices
         return problem.rows.entries <= _FIRST_ENTRIES and (_counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices))
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
