@@ -44,7 +44,7 @@ _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what 
 _GENERAL_STARTS = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 _LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
-_LOOK_SOON = 1e-4  # and where rows are few, so that a look that fails costs little
+_LOOK_SOON, _LOOK_LATE = 1e-4, 1e-12  # where rows are few, so that a look that fails costs little; and where it costs ten steps
 _INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
 _INTERIOR_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
 _FEW_UNKNOWNS = 1_000  # prices of groups whose system fits anywhere, and is solved in no time
@@ -56,7 +56,6 @@ _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are th
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
 _SMALL_MEANS = 1 << 17  # rows times groups, also: means of all cells are one product
-_UNEXPLAINED = (Status.STALLED, Status.OUT_OF_ITERATIONS)
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
@@ -137,14 +136,13 @@ def by_interiors(problem: Problem, newton: Newton, tol: float, *, closer: bool =
     if not _interior_fits(problem):
         return
     method = _interior(problem)
-    begins: list[Callable[[], CentralPath[Any, Any]]]
-    begins = [partial(method, problem, *start) for start in (_GENERAL_STARTS if method is GeneralInterior else _STARTS)]
+    starts = _GENERAL_STARTS if method is GeneralInterior else _STARTS
+    begins: list[Any] = [partial(method, problem, *start) for start in starts]
     if closer:
         # The same from prices of 0, where rows are met exactly: a target of 1e-8 for a class leaves the other starts far off.
         targets = any(member.bound.sides().level == "none" for member in problem.parity.members)
         begins.insert(0 if targets else 1, partial(Zoom, problem, 1.0))
-    for begin in begins:
-        yield from _by_interior(begin, newton, tol, problem if closer else None)
+    yield from chain.from_iterable(_by_interior(begin, newton, tol, problem if closer else None) for begin in begins)
 
 
 def _by_interior(
@@ -171,7 +169,7 @@ def _by_interior(
 
 
 def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:
-    """Look closer at where an interior point ended, then at the best prices so far: what they are off by shows in units of its own."""
+    """Look closer at where an interior point ended, then at the best prices: what they are off by shows in units of its own."""
     first, second = _UNITS if problem.parity.design is None else _SHARED_UNITS
     yield from _by_interior(partial(Zoom, problem, first, ended), newton, tol, most=_ZOOM_STEPS)
     yield Stage(newton, tol, 0)
@@ -202,17 +200,22 @@ class _Ahead:
     name: str = "interior"
     ended: Floats | None = None
 
+    @property
+    def threshold(self) -> float:
+        """Complementarity from which on it looks."""
+        soon = _LOOK_SOON if isinstance(self.interior, SmallInterior) else _LOOK
+        return soon if self.newton.parity.by_levels or self.interior.n_prices <= _FEW_UNKNOWNS else _LOOK_LATE
+
     def start(self, prices: Floats) -> InteriorState[Any, Any]:
         """Start the path."""
-        state = self.interior.start(prices)
-        self.ended = state.prices
+        self.ended = (state := self.interior.start(prices)).prices
         return state
 
     def step(self, state: InteriorState[Any, Any]) -> InteriorState[Any, Any]:
         """Take a step, and look ahead."""
         new = self.interior.step(state)
         self.ended = new.prices
-        if new.stalled or new.complementarity > (_LOOK_SOON if isinstance(self.interior, SmallInterior) else _LOOK):
+        if new.stalled or new.complementarity > self.threshold:
             return new
         new = replace(new, face=self.interior.face(new), looked=state.looked)
         with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
@@ -389,7 +392,7 @@ def solve(
     # Matrices of small tables are below what a BLAS starts threads for, and the limit costs as much as half a step.
     with nullcontext() if is_small(problem) else one_blas_thread():
         outcome = run(plan, prices, limits or Limits(), problem.parity)
-    if outcome.status in _UNEXPLAINED and not isinstance(problem.rows, Extent) and infeasible(problem):
+    if outcome.status in (Status.STALLED, Status.OUT_OF_ITERATIONS) and not isinstance(problem.rows, Extent) and infeasible(problem):
         outcome.status = Status.INFEASIBLE
     # Within rounding prices have parts that buy nothing, such as a constant per class; the certificate wants them gone.
     outcome.prices = problem.parity.canonical(outcome.prices, problem.reach)
