@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parent
 NEEDS = {
     "src/r2b/_solve/oracle/compiled.py": ["numba"],
     "src/r2b/_solve/oracle/classes_compiled.py": ["numba"],
+    "src/r2b/_solve/oracle/soft_bands.py": ["numba"],
+    "src/r2b/_solve/solvers/soft.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/_solve/solvers/agreement.py": ["scipy"],
     "src/r2b/sklearn": ["sklearn"],
