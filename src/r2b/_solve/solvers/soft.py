@@ -17,7 +17,7 @@ from r2b._data.arrays import Floats
 from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.oracle.soft_bands import balanced_softly, places
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdState
+from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdState, gradients
 
 _FIRST, _LAST = 1.0, 3e-6  # softness: prices are of the order of 1, and far above this but where they end at 0
 _ENOUGH = 1e-3  # of the narrowest epsilon: residual at which bands give less
@@ -27,7 +27,6 @@ _RATIO, _FASTER, _SLOWER = 0.2, 1.5, 0.6  # from one softness to the next at fir
 _SMALLEST, _LARGEST = 0.01, 0.3  # ratios
 _STIFFER = 2e3  # times the damping: by how much bands are taken for stiffer than they are
 _EVEN = 0.01  # times the damping: by how much all else is
-_ITERATIONS = 400  # conjugate gradients; fifteen are the rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,22 +138,5 @@ def _solution(supports: Supports, share: Floats, extra: Floats, right: Floats, p
         common = loose * ((vector * loose).sum(axis=1) / bend)[:, None]
         return np.asarray(vector * inverse + common - inverse * (share @ common) / total)
 
-    def product(one: Floats, other: Floats) -> float:
-        return float(share @ (one * other).sum(axis=1))
-
-    d, rest, z = np.zeros_like(right), right.copy(), preconditioned(right)
-    along, size = z.copy(), product(rest, z)
-    enough = precise**2 * size
-    for _ in range(_ITERATIONS):
-        if not size > enough:
-            break
-        image = supports.product(along) + extra * along
-        bent = product(along, image)
-        if not bent > 0:
-            break
-        d += size / bent * along
-        rest -= size / bent * image
-        z = preconditioned(rest)
-        size, before = product(rest, z), size
-        along = z + size / before * along
+    d = gradients(supports, share, extra, right, precise, preconditioned)
     return np.asarray(d - inverse * (share @ d) / total)

@@ -9,6 +9,7 @@ to it. The step solves one linear system by conjugate gradients, with products t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -264,6 +265,16 @@ def _balanced_solution(supports: Supports, free: Flags, share: Floats, extra: Fl
     def preconditioned(vector: Floats) -> Floats:
         return np.asarray((vector - share @ (vector * inverse) / total) * inverse)
 
+    d = gradients(supports, share, extra, right, precise, preconditioned)
+    # Flat directions have huge entries, and rounding of those leaves a class out of balance.
+    return np.asarray(d - inverse * (share @ d) / total)
+
+
+def gradients(
+    supports: Supports, share: Floats, extra: Floats, right: Floats, precise: float, preconditioned: Callable[[Floats], Floats]
+) -> Floats:
+    """Solve with the curvature and ``extra`` by conjugate gradients, in the inner product by shares of groups."""
+
     def product(one: Floats, other: Floats) -> float:
         return float(share @ (one * other).sum(axis=1))
 
@@ -282,8 +293,7 @@ def _balanced_solution(supports: Supports, free: Flags, share: Floats, extra: Fl
         z = preconditioned(rest)
         size, before = product(rest, z), size
         along = z + size / before * along
-    # Flat directions have huge entries, and rounding of those leaves a class out of balance.
-    return np.asarray(d - inverse * (share @ d) / total)
+    return d
 
 
 def _top(prices: Floats) -> Floats:
