@@ -133,3 +133,12 @@ def test_cells_without_weight_are_left_out():
     data = read(["a", "b", "a"], sensitive_features=[0, 0, 1], sample_weight=[1.0, 0.0, 2.0])
     rows = merge(data)
     assert rows.weight.tolist() == [1.0, 2.0] and rows.n_classes == 2
+
+
+@pytest.mark.parametrize("n_rows", [(1 << 20) - 1, (1 << 20) + 3])
+def test_groups_and_pairs_of_long_tables_are_counted_as_in_short_ones(n_rows: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    groups, y = rng.integers(0, 7, n_rows), rng.integers(0, 4, n_rows)
+    dataset = read(y, sensitive_features=groups)
+    assert dataset.groups.counts.tolist() == np.bincount(groups).tolist()
+    assert class_weights(dataset).ravel().tolist() == np.bincount(groups * 4 + y).tolist()

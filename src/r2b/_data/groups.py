@@ -5,6 +5,7 @@ With control features, continuous attributes or memberships these crossings are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -33,6 +34,29 @@ from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError
 WHAT = SENSITIVE
 AnyVocabulary: TypeAlias = Vocabulary | Mixtures
 MISSING_NAME = "missing"
+
+
+PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table
+
+
+def count_bytes(blocks: Iterable[Array]) -> Array:
+    """Count codes of one byte, in blocks.
+
+    Two codes read as one of two bytes: half as many steps, on a table that still fits the second-level cache.
+
+    Examples
+    --------
+    >>> count_bytes([np.array([0, 2, 2], dtype=np.uint8)])[:3]
+    array([1, 0, 2])
+    """
+    pairs, rest = np.zeros(65_536, dtype=np.int64), np.zeros(256, dtype=np.int64)
+    for codes in blocks:
+        whole = np.ascontiguousarray(codes)
+        even = len(whole) // 2 * 2
+        pairs += np.bincount(whole[:even].view(np.uint16), minlength=65_536)
+        rest += np.bincount(whole[even:], minlength=256)
+    square = pairs.reshape(256, 256)
+    return np.asarray(square.sum(axis=0) + square.sum(axis=1) + rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +229,11 @@ class Groups(Layout):
     @cached_property
     def counts(self) -> Array:
         """The number of rows of each cell, of shape (R,)."""
-        counts = np.bincount(self.codes, self.repeats, minlength=self.n_groups).astype(np.int64)
+        if self.repeats is None and self.codes.dtype == np.uint8 and self.n_rows >= PAIR_BLOCK:
+            blocks = (self.codes[start : start + PAIR_BLOCK] for start in range(0, self.n_rows, PAIR_BLOCK))
+            counts = count_bytes(blocks)[: self.n_groups]
+        else:
+            counts = np.bincount(self.codes, self.repeats, minlength=self.n_groups).astype(np.int64)
         counts.flags.writeable = False
         return counts
 

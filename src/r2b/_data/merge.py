@@ -18,11 +18,11 @@ from r2b._data.arrays import BLOCK_ROWS, Array, Floats, by_first, exact_bincount
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels
+from r2b._data.groups import PAIR_BLOCK, count_bytes
 from r2b._data.probabilities import row_blocks
 
 MergeChoice = Literal["auto", "always", "never"]
 
-_PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table
 _PROBE_ROWS = 4_096  # enough to tell a table of repeated rows from one where every row is new
 _REPEATED = 0.5  # merging sorts N hashes; it pays when it at least halves the rows that every pass walks
 
@@ -189,25 +189,12 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     repeats = dataset.repeats
     if dataset.weight is not None and not ignore_weight:
         total = exact_bincount(joint_codes(dataset), dataset.weight, n_cells)
-    elif repeats is None and n_cells <= 256 and dataset.n_rows >= _PAIR_BLOCK:
-        total = _count_in_pairs(dataset)
+    elif repeats is None and n_cells <= 256 and dataset.n_rows >= PAIR_BLOCK:
+        blocks = (joint_codes(dataset, start, start + PAIR_BLOCK) for start in range(0, dataset.n_rows, PAIR_BLOCK))
+        total = count_bytes(blocks)[:n_cells].astype(np.float64)
     else:
         total = _block_count(lambda rows: joint_codes(dataset, rows.start, rows.stop), dataset.n_rows, n_cells, repeats)
     return total.reshape(dataset.n_groups, dataset.n_classes)
-
-
-def _count_in_pairs(dataset: Dataset) -> Floats:
-    # Two codes of one byte read as one of two bytes: half as many steps, on a table that still fits the second-level cache.
-    pairs = np.zeros(65_536, dtype=np.int64)
-    rest = np.zeros(256, dtype=np.int64)
-    for start in range(0, dataset.n_rows, _PAIR_BLOCK):
-        joint = joint_codes(dataset, start, start + _PAIR_BLOCK)
-        even = len(joint) // 2 * 2
-        pairs += np.bincount(joint[:even].view(np.uint16), minlength=65_536)
-        rest += np.bincount(joint[even:], minlength=256)
-    square = pairs.reshape(256, 256)
-    each = square.sum(axis=0) + square.sum(axis=1) + rest
-    return np.asarray(each[: dataset.n_groups * dataset.n_classes], dtype=np.float64)
 
 
 def _block_count(codes: Callable[[slice], Array], n_rows: int, n_codes: int, repeats: Array | None = None) -> Floats:
