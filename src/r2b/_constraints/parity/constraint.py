@@ -140,6 +140,8 @@ class Parity:
     @cached_property
     def components(self) -> list[Places]:
         """Groups that constrain each other through shared cells or a shared family, as lists of group numbers."""
+        if len(self.members) == 1:
+            return [np.arange(self.n_groups)]
         label = np.arange(self.n_groups)
         for member in self.members:
             label[member.groups] = label[member.groups].min()

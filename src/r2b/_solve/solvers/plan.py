@@ -364,7 +364,7 @@ def solve(
     tol: float = TOLERANCE,
     limits: Limits | None = None,
     start: Floats | None = None,
-    newton: type[Newton] = Newton,
+    newton: Callable[..., Newton] = Newton,
 ) -> Outcome:
     """Solve a problem for its prices.
 
@@ -380,8 +380,8 @@ def solve(
     limits : Limits, optional
     start : ndarray of shape (n_groups, n_classes), optional
         Prices that are near the answer, such as those of a problem much like this one: Newton goes on from them first.
-    newton : type of Newton
-        For an oracle whose curvature has a form of its own.
+    newton : callable
+        Makes the steps, for an oracle whose curvature has a form of its own.
     """
     _refuse_large_systems(problem)
     steps = newton(oracle, problem.parity, float(problem.lam))

@@ -113,6 +113,8 @@ def layout_of(parity: Parity) -> SystemLayout:
 
 def _components(parity: Parity, family: Places, levels: list[Level]) -> list[Component]:
     """Unlike those of the constraint, these part groups that share a family but neither a cell nor a level."""
+    if parity.design is None and len(levels) == 1 and levels[0] != "none":
+        return [Component(np.arange(parity.n_groups), disjoint=True)]
     touching = (parity.matrix != 0).astype(np.float64)
     shared = touching.T @ touching > 0
     moving = np.array([level != "none" for level in levels])[family]

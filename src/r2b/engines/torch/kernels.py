@@ -24,6 +24,8 @@ Tensor = torch.Tensor
 
 _TILE, _TALL = 256, 512  # entries that one warp holds, of rows up to 64 wide and of wider ones; measured at 6, 39, 100 and 1,000 classes
 _NARROW = 256  # columns up to which the registers of a thread hold sums by column
+_SQUARE = 16  # rows and columns of a tile whose product is taken, at the least
+CURVED_CLASSES = 32  # up to which a walk adds up the curvature as well: a lane leaves a table of all pairs of classes
 MOST_CLASSES = 1 << 14
 
 
@@ -89,16 +91,26 @@ def _weights(weight, row, there, WEIGHTED: tl.constexpr):
     return tl.load(weight + row, mask=there, other=0.0) if WEIGHTED else there.to(tl.float64)
 
 
+@triton.jit
+def _evenly(above, own):
+    """Spread the weight of each row over its support; a row with one class in it has no curvature, and leaves zeros."""
+    kept = above > 0
+    count = tl.sum(kept.to(tl.int32), axis=1)
+    return tl.where(kept & (count > 1)[:, None], (own / tl.maximum(count, 1).to(tl.float64))[:, None], 0.0)
+
+
 @triton.jit(do_not_specialize=["n_lanes"])
 def _walk(
     y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots,
     BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
-    AXIS: tl.constexpr, WIDTH: tl.constexpr,
+    AXIS: tl.constexpr, WIDTH: tl.constexpr, CURVED: tl.constexpr,
 ):  # fmt: skip
     stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     sums = tl.zeros((BL,), tl.float64)
+    if CURVED:
+        pairs = tl.zeros((BL, BL), tl.float64)
     squares = tl.zeros((WIDTH,), tl.float64)
     value = tl.zeros((BN,), tl.float64)
     for first in range(start, stop, BN):
@@ -109,9 +121,16 @@ def _walk(
         # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level.
         squares += tl.sum(above * above * own[:, None], axis=AXIS)
         value += own * level
+        if CURVED:
+            pairs += tl.dot(tl.trans((above > 0).to(tl.float64)), _evenly(above, own))
     at = slots + lane * (n_classes + 1)
+    if CURVED:
+        at += lane * n_classes * n_classes
     tl.store(at + col, sums / lam, mask=inside)
     tl.store(at + n_classes, -tl.sum(value, axis=0) - 0.5 * tl.sum(squares, axis=0) / lam)
+    if CURVED:
+        place = n_classes + 1 + col[:, None] * n_classes + col[None, :]
+        tl.store(at + place, pairs, mask=inside[:, None] & inside[None, :])
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
@@ -232,15 +251,17 @@ def _launch(
     lanes: Tensor | None = None,
     weight: Tensor | None = None,
     gather: bool = False,
+    least: int = 1,
     **flags: bool,
 ) -> None:
     """Start a program per lane.
 
-    With ``gather`` a tile is added up by column, which needs no exchange between threads, where their registers hold so many sums.
+    With ``gather`` a tile is added up by column, which needs no exchange between threads, where their registers hold so many sums. A tile
+    has at least so many rows and columns.
     """
     lanes = rows.lanes.table if lanes is None else lanes
-    wide = max(2, triton.next_power_of_2(y.shape[1]))
-    height = max(1, (_TILE if wide <= 64 else _TALL) // wide)
+    wide = max(2, least, triton.next_power_of_2(y.shape[1]))
+    height = max(least, (_TILE if wide <= 64 else _TALL) // wide)
     sizes: dict[str, Any] = {"BN": height, "BL": wide, "num_warps": max(1, wide // 1024)}
     if gather:
         sizes |= {"AXIS": 0, "WIDTH": wide} if wide <= _NARROW else {"AXIS": 1, "WIDTH": height}
@@ -257,10 +278,14 @@ def _launch(
         )
 
 
-def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
-    """Give sums of the responses by cell, and their values in the last column; ``prices`` is lam and the prices in one line."""
-    slots = torch.empty(len(rows.lanes), y.shape[1] + 1, dtype=torch.float64, device=y.device)
-    _launch(_walk, y, rows, prices, rows.levels, slots, gather=True)
+def walk(y: Tensor, rows: DeviceRows, prices: Tensor, *, curved: bool = False) -> Tensor:
+    """Give sums of the responses by cell, then their values; ``prices`` is lam and the prices in one line.
+
+    Where ``curved``, sums of ``w 1_A 1_A' / |A|`` follow, over rows with several classes in their support A.
+    """
+    n_classes = y.shape[1]
+    slots = torch.empty(len(rows.lanes), n_classes + 1 + curved * n_classes**2, dtype=torch.float64, device=y.device)
+    _launch(_walk, y, rows, prices, rows.levels, slots, gather=True, least=_SQUARE if curved else 1, CURVED=curved)
     return rows.lanes.by_cell(slots)
 
 

@@ -5,7 +5,8 @@ The curvature stays on the device, and so does the search for that answer: it ta
 are found without a walk over the rows. Where it does not get there, a step of linear algebra is taken, as in memory. Classes that no group
 holds and no price touches take no part in that one. Those that do are few where epsilon is not: differences of means add up to 2 at most,
 so fewer than 2 / epsilon classes can be held apart between two groups. A small system is solved on the host, where NumPy is faster than the
-launch of so many small kernels; a large one on the device.
+launch of so many small kernels; a large one on the device. Of short tables every walk brings the curvature along, and steps are those of
+rows in memory.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from r2b._labels.task import Task
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle.reference import AnyOracle
 from r2b._solve.solvers import Limits, Outcome, solve
+from r2b._solve.solvers.bands import BandNewton, Bands
 from r2b._solve.solvers.faces import Steps
 from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
 from r2b.engines.torch import plain
@@ -171,8 +173,9 @@ class DeviceTask(Task):
     oracle: DeviceOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
+        newton = DeviceNewton if not self.oracle.curved else partial(BandNewton, bands=Bands.of(problem.parity))
         samples = self.oracle.samples(modelled=_modelled(problem.parity, self.oracle))
         if start is None and samples is None and problem.lam == 1.0 and problem.parity.design is None:
             # Where nothing is asked of them yet rows answer with their labels, whose means are known.
             start = self.before - problem.parity.project(self.before).means
-        return solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=DeviceNewton)
+        return solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=newton)

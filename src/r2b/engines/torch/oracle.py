@@ -27,6 +27,7 @@ DeviceKernel = Literal["auto", "triton", "torch"]
 
 _THIN_FROM = 1 << 21  # entries from which a solve starts on a sample
 _THIN_MODELLED_FROM = 1 << 26  # the same for few steps over labels on the device, where a walk costs little more than its launch
+_CURVED_PRICES = 128  # up to which the curvature comes with every walk, and steps are made on the host
 _ROWS_PER_PRICE = 100  # of a sample, to tell where the answer is
 _THIN = 16  # one row in 16, to find prices and to estimate the curvature
 _MOST_SAMPLED = 1 << 26  # entries of a sample, however many rows there are
@@ -163,14 +164,37 @@ class DeviceOracle:
         self.kernel: DeviceKernel = kernel
         self.kernels = choose_kernel(kernel, source.rows.device, source.n_classes)
         self.reads = 0  # walks over all labels, for those who count them
+        self._seen: tuple[Floats, float, Evaluation] | None = None
+
+    @cached_property
+    def curved(self) -> bool:
+        """Whether a walk brings the curvature along: on tables so small that launches and looks cost more than walks do."""
+        rows, n_classes = self.source.rows, self.source.n_classes
+        fused = self.kernels is not plain and n_classes <= self.kernels.CURVED_CLASSES and rows.n_cells * n_classes <= _CURVED_PRICES
+        return fused and len(self.source.batches) == 1 and len(rows) * n_classes < _THIN_MODELLED_FROM
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
+        if self.curved:
+            return self._evaluate_curved(prices, lam)
         line = line_of(prices, lam, self.source.rows.device)
         sums, _ = self._walked(lambda y, rows: (self.kernels.walk(y, rows, line),))
         mean = sums / self._cell_mass[:, None]
         curve = self.curvature(prices, lam).cpu().numpy() if curvature else None
         return Evaluation(np.ascontiguousarray(mean[:, :-1]), float(self.share @ mean[:, -1]), curve)
+
+    def _evaluate_curved(self, prices: Floats, lam: float) -> Evaluation:
+        """Evaluate with curvature, and remember it for the step that is made from here."""
+        if self._seen is not None and self._seen[1] == lam and np.array_equal(self._seen[0], prices):
+            return self._seen[2]
+        line, n_classes = line_of(prices, lam, self.source.rows.device), self.source.n_classes
+        sums, _ = self._walked(lambda y, rows: (self.kernels.walk(y, rows, line, curved=True),))
+        mean = sums / self._cell_mass[:, None]
+        curve = mean[:, n_classes + 1 :].reshape(-1, n_classes, n_classes) / -lam
+        np.einsum("jkk->jk", curve)[:] -= curve.sum(axis=2)
+        found = Evaluation(np.ascontiguousarray(mean[:, :n_classes]), float(self.share @ mean[:, n_classes]), curve)
+        self._seen = (prices.copy(), lam, found)
+        return found
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
@@ -230,13 +254,16 @@ class DeviceOracle:
         A solver that takes few steps (``modelled``) does better with all rows than with a sample of few rows for each price.
         """
         n_rows, n_classes = len(self.source.rows), self.source.n_classes
+        if self.curved:
+            return None
         wanted = max(_FEWEST_SAMPLED, min(n_rows // _THIN, _MOST_SAMPLED // n_classes))
         modelled = modelled and self.source.y.device == self.source.rows.device
         blurred = modelled and wanted < _ROWS_PER_PRICE * self.source.rows.n_cells * n_classes
         if n_rows * n_classes < (_THIN_MODELLED_FROM if modelled else _THIN_FROM) or blurred:
             return None
         sample = DeviceOracle(self.source.sample(wanted), self.cell_weight, self.kernel)
-        return Samples(sample, sample)
+        # Prices of a sample that is put right by what its labels are off by are several times nearer to those of all rows.
+        return Samples(sample, sample, self.label_means() - sample.label_means())
 
     def _walked(self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]) -> tuple[Floats, Floats]:
         """Walk all rows once: add up sums by cell, and list what the walk found about the rows of each batch."""

@@ -16,6 +16,7 @@ from r2b._data.arrays import Floats, Whole
 Tensor = torch.Tensor
 
 _LANES = 1 << 14  # enough to fill any card several times over; each leaves one row of sums
+_FEW_LANES, _FEW_ROWS = 1 << 12, 64  # enough to fill a card; rows of a lane up to which no more are laid: they cost more than they help
 _FEWEST_ROWS = 16  # of a lane: below, its row of sums costs as much as its rows
 _FEW_CELLS = 64  # up to which a product with a table of ones is the fastest sum by cell
 _MEMBERS = 1 << 26  # entries of that table: 512 MB
@@ -98,7 +99,7 @@ class DeviceRows:
         return self._bundles[n_bundles]
 
     def _laid(self, n_bundles: int) -> Lanes:
-        height = max(_FEWEST_ROWS, -(-len(self) // _LANES))
+        height = max(_FEWEST_ROWS, min(_FEW_ROWS, -(-len(self) // _FEW_LANES)), -(-len(self) // _LANES))
         lanes = -(-self.counts // height)
         size = max(1, int(lanes.sum()) // n_bundles)
         lanes = size * -(-lanes // size)
