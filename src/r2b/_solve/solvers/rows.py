@@ -53,6 +53,7 @@ class RowSide:
         self.n_cells = len(share)
         self.first = np.searchsorted(self.cell, np.arange(self.n_cells + 1))
         self.filled = np.flatnonzero(np.diff(self.first))
+        self.apart = len(self.filled) == self.n_cells == len(order)  # every row is a cell of its own
         self.lam = float(problem.lam)
         self.whole = np.ones(len(order))  # what the entries of a row add up to
         # A call for each of thousands of cells would cost more than its work.
@@ -82,6 +83,8 @@ class RowSide:
     def cell_means(self, x: Floats, cells: slice, rows: slice) -> Floats:
         """Weighted means of some rows by cell."""
         n_cells = cells.stop - cells.start
+        if self.apart:
+            return np.asarray(self.within[rows, None] * x)
         if len(x) < _SMALL_CELL * n_cells or x.size <= _FEW:
             means = np.zeros((n_cells, x.shape[1]))
             first = self.first[cells.start : cells.stop + 1] - rows.start
