@@ -108,7 +108,9 @@ def test_a_sample_that_cannot_tell_the_answer_is_not_taken(monkeypatch: pytest.M
     monkeypatch.setattr(oracle, "_THIN_MODELLED_FROM", 1)
     y, groups = soft_rows(60_000, 40, 3)
     device = DeviceOracle(LabelBatches(torch.from_numpy(y), DeviceRows(torch.from_numpy(groups), 3, np.bincount(groups))), np.ones(3))
-    assert device.samples() is not None
+    sampled = device.samples()
+    assert sampled is not None
+    assert sampled.error == pytest.approx(device.label_means() - sampled.small.label_means(), abs=0)
     assert device.samples(modelled=True) is None
 
 

@@ -64,6 +64,35 @@ def test_the_fused_search_on_a_model_finds_what_the_plain_one_does(n_classes: in
     assert np.array_equal(found[0], kernels.descend(blocks, metric, start, sides, 960)[0])
 
 
+@pytest.mark.skipif(not (CUDA or INTERPRETED), reason="no CUDA device")
+@pytest.mark.parametrize(("n_classes", "weighted"), [(2, False), (11, True), (32, False)])
+def test_a_walk_over_a_short_table_brings_the_curvature_that_a_second_one_adds_up(n_classes: int, weighted: bool) -> None:
+    y, groups = soft_rows(150, n_classes, 3, dtype="float32")
+    weight = 10.0 ** np.random.default_rng(1).uniform(-3, 3, 150) if weighted else None
+    _, there = two_oracles(y, groups, weight, kernel="triton", device=DEVICE)
+    assert there.curved
+    prices = 0.1 * np.random.default_rng(2).standard_normal((3, n_classes))
+    found = there.evaluate(prices, 0.7, curvature=True)
+    assert there.evaluate(prices, 0.7, curvature=False) is found  # a step begins where the last one was judged
+    assert there.evaluate(prices, 0.6, curvature=True) is not found
+    expected = there.curvature_and_bound(prices, 0.7, torch.float64)[0].cpu().numpy()
+    assert np.abs(found.curvature - expected).max() <= 1e-12
+
+
+@on_cuda
+@pytest.mark.parametrize("epsilon", [0.0, 0.001, 0.02])
+@pytest.mark.parametrize(("n_classes", "n_groups"), [(16, 5), (3, 2), (40, 4)])
+def test_short_tables_on_the_card_have_the_labels_of_the_host(n_classes: int, n_groups: int, epsilon: float) -> None:
+    y, groups = soft_rows(4000, n_classes, n_groups)
+    weight = 10.0 ** np.random.default_rng(1).uniform(-3, 3, 4000)
+    host = r2b.debias(y, sensitive_features=groups, sample_weight=weight, epsilon=epsilon)
+    there, cells, own = (torch.from_numpy(each).cuda() for each in (y, groups, weight))
+    runs = [r2b.engines.torch.debias(there, sensitive_features=cells, sample_weight=own, epsilon=epsilon) for _ in range(2)]
+    assert runs[0].status.ok
+    assert np.abs(runs[0].soft_labels.cpu().numpy() - host.soft_labels).max() <= 1e-8
+    assert (runs[0].prices == runs[1].prices).all()
+
+
 @on_cuda
 @pytest.mark.parametrize("epsilon", [0.0, 0.001])
 def test_sharp_rows_on_the_card_have_the_prices_of_the_host(epsilon: float) -> None:

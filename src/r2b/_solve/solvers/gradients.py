@@ -98,8 +98,9 @@ class Gradients:
         """Give the prices, groups x classes, and the levels, families x classes; None where it takes too long."""
         none = np.zeros_like(balance)
         d, c = self._by_class(right, balance)
-        whole = float((right * self._by_class(right, none)[0]).sum()) + float((d * self._times(d, none)).sum())
-        missing = right * self.free - self._times(d, c)
+        answered = self._times(d, none)
+        whole = float((right * self._by_class(right, none)[0]).sum()) + float((d * answered).sum())
+        missing = right * self.free - answered - self._lifted(c)
         amount = self.coarse @ (self.alike @ missing.ravel())
         more = self._apart(amount)
         d, c, missing = d + more[0], c + more[1], missing - (amount @ self.products).reshape(d.shape)
@@ -124,7 +125,7 @@ class Gradients:
         return found[: len(right)], found[len(right) :]
 
     def _times(self, d: Floats, c: Floats) -> Floats:
-        found = self.softness * d + np.einsum("fgk,fk->gk", self.columns, c)
+        found = self.softness * d + self._lifted(c)
         if len(self.designs) == 1:
             design = self.designs[0][0]
             found += design.T @ self._respond(design @ d)
@@ -136,6 +137,10 @@ class Gradients:
             for design, classes in self.designs:
                 found[:, classes] += design.T @ moved[:, classes]
         return np.where(self.free, found, 0.0)
+
+    def _lifted(self, c: Floats) -> Floats:
+        """Give what levels add to the entries that have a price."""
+        return np.where(self.free, np.einsum("fgk,fk->gk", self.columns, c), 0.0)
 
     def _respond(self, shifts: Floats) -> Floats:
         """Give what rows move for a shift, times their weight; in place."""
