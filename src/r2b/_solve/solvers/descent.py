@@ -20,7 +20,7 @@ from r2b._solve.solvers.agreement import Agreement
 from r2b._solve.solvers.bands import Bands
 from r2b._solve.solvers.driver import Status
 
-_STEPS, _MORE_STEPS = 20, 1_000  # for each price, and besides, before it is given up
+_STEPS, _MORE_STEPS = 10, 200  # for each price, and besides, before it is given up; one or two for each are the rule
 _SHARE = 1e-8  # by which rounding may take a share out of its range
 
 
@@ -35,7 +35,7 @@ def nearest_corner(few: Screened, prices: Floats, near: Flags, bands: Bands) -> 
     ended, steps = descent.descend(started.rows, started.at, started.basis, started.row, _STEPS * len(bands.entries) + _MORE_STEPS)
     if ended == descent.SOLVED:
         with np.errstate(all="ignore"):
-            found = started.told(prices.shape, bands, descent)
+            found = started.told((prices.shape[0], prices.shape[1]), bands, descent)
         if found is not None:
             return Agreement(found[0], few.parity.settle(found[1]), steps, Status.SOLVED)
     return Agreement(None, prices, steps, Status.INFEASIBLE if ended == descent.UNBOUNDED else Status.STALLED)
@@ -101,7 +101,7 @@ class _Start:
             labels,
         )
 
-    def told(self, shape: tuple[int, ...], bands: Bands, loops: Any) -> tuple[Floats, Floats] | None:
+    def told(self, shape: tuple[int, int], bands: Bands, loops: Any) -> tuple[Floats, Floats] | None:
         """Give labels and prices of the corner where that ended, each from its equations alone; None where these tell none."""
         _, column, design, weight, _ = self.rows
         own, (_, kind, what, gradient, _) = self.at[1], self.basis
@@ -115,7 +115,7 @@ class _Start:
         apart, each = np.zeros((len(tied), *shape)), np.arange(len(tied))
         apart[each, :, column[own[row]]] = design[row]
         apart[each, :, column[entry]] -= design[row]
-        equations[tied] = apart.reshape(len(tied), -1)[:, bands.entries]
+        equations[tied] = apart.reshape(len(tied), shape[0] * shape[1])[:, bands.entries]
         right[tied] = self.value[own[row]] - self.value[entry]
         try:
             found, slopes = np.linalg.solve(equations, right), np.linalg.solve(equations.T, gradient)
