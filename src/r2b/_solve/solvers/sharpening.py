@@ -32,7 +32,8 @@ from r2b.errors import MissingExtraError
 
 _FIRST, _FIRST_BY_BANDS, _FIRST_SAMPLED = 0.1, 0.03, 0.01  # lambda to begin with, by how the prices are found there
 _NEAR = 1e-3  # residual that will do there
-_FIRST_TO_DESCEND, _NEAR_TO_DESCEND = 0.05, 2e-3  # both, where corners are found from prices nearby
+_FIRST_EARLY, _NEAR_EARLY = 0.05, 2e-3  # both, where the end is looked for from there at once
+_SHORT = 1 << 13  # entries of a table that a linear programme may be asked about so early
 _MANY = 1 << 18  # entries from where on prices are found with a sample before all rows are asked
 _SAMPLE, _PER_PRICE = 500, 10  # its rows, at least
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
@@ -52,9 +53,10 @@ _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are t
 _PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
 _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
-_LEAP, _LONG_LEAP = 1_000, 16_000  # entries that may still be labelled: a linear programme is faster than the path; than other ways
-_DESCENT = 1 << 14  # the same where corners are found from prices nearby
-_AROUND = 0.8  # times lambda: rows that are led by more than this are put together at its beginning
+# Entries that may still be labelled: a linear programme is faster than the path from its beginning; later on; than other ways.
+_EARLY_LEAP, _LEAP, _LONG_LEAP = 400, 1_000, 16_000
+_DESCENT = 1 << 14  # the same for all of them, where corners are found from prices nearby
+_AROUND = 0.8  # times lambda: rows whose best class leads by more are put together there
 _ENDS = (1e-5, 1e-6, _LAST)  # lambda at which its prices are tried
 _LOOK = 1 << 18  # entries of rows that are left, from where on they are not looked at for that
 _FIRST_NEAR = 0.35  # of the margin: classes that a programme begins with
@@ -102,11 +104,10 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
         return Sharpened(Outcome(free.prices, 0.0, Status.SOLVED), free)
     samples, scale = oracle.samples(), max(1.0, problem.costliest)
     bands = Bands.of(problem.parity) if samples is None else None
-    lam = scale * (_FIRST_SAMPLED if samples is not None else _FIRST if bands is None else _FIRST_BY_BANDS)
-    enough, descends = max(tol, _NEAR), bands is not None and oracle.kernel_choice == "compiled"
-    if descends:
-        lam, enough = scale * _FIRST_TO_DESCEND, max(tol, _NEAR_TO_DESCEND)
-    begin = replace(problem, lam=lam)
+    descends = bands is not None and oracle.kernel_choice == "compiled"
+    early = descends or (bands is not None and oracle.rows.entries <= _SHORT)
+    lam = scale * (_FIRST_SAMPLED if samples is not None else _FIRST if bands is None else _FIRST_EARLY if early else _FIRST_BY_BANDS)
+    begin, enough = replace(problem, lam=lam), max(tol, _NEAR_EARLY if early else _NEAR)
     if samples is None:
         first = _first(begin, oracle, bands, enough, limits)
     else:
@@ -117,7 +118,7 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
     for fine in (_FINE, np.inf):  # a path that was followed roughly may miss an end that another finds
         first.prices, first.status = prices, Status.STALLED
         with one_blas_thread():
-            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands, descends).to_zero()
+            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands, descends, early).to_zero()
         if first.status is not Status.STALLED:
             break
     if first.status is Status.STALLED and infeasible(problem):  # by less than what will do at the first lambda
@@ -166,15 +167,16 @@ class _Path:
     fine: float  # lambda from which on it is followed closely, and its end looked at
     bands: Bands | None = None
     descends: bool = False  # corners are found from prices nearby: with bands, and compiled
+    early: bool = False  # the end is looked for at once
     slope: Floats | float = 0.0
     leaps: int = 3  # that may still be tried: what fails so often fails on
 
     def to_zero(self) -> Sharpened:
         """Follow the path until its end is proven."""
         splits, few, zero = Responses(self.outcome.prices, self.lam), None, None
-        if self.descends and self.oracle.rows.entries < _MANY:  # the end may be near enough from here on
+        if self.early and self.oracle.rows.entries < _MANY:
             few = screened(self.oracle, self.problem.parity, splits.prices, _AROUND * self.lam)
-            if (leapt := self._leap(splits.prices, few, _LEAP, 1.0)) is not None:
+            if (leapt := self._leap(splits.prices, few, _EARLY_LEAP, 1.0)) is not None:
                 zero, splits = leapt
         while zero is None and self.lam > _LEAST:
             found = self._next(splits.prices, _WAYS[:1])
