@@ -149,11 +149,10 @@ def _ahead(rows: Any, at: Any, rise: Array, way: Array, moves: Array, least: flo
     start, column, design, _, place = rows
     prices, sign = at[4], at[5]
     when, who, which = heap
-    ways = np.zeros((place.shape[1], place.shape[0]))
+    ways = np.empty((place.shape[1], place.shape[0]))
     for g in range(place.shape[0]):
         for k in range(place.shape[1]):
-            if place[g, k] >= 0:
-                ways[k, g] = way[place[g, k]]
+            ways[k, g] = way[place[g, k]] if place[g, k] >= 0 else 0.0
     _moved(start, column, design, ways, moves)
     size = 0
     for i in range(start.shape[0] - 1):
@@ -177,7 +176,9 @@ def _search(rows: Any, at: Any, basis: Any, way: Array, slope: float, moves: Arr
     _, own, _, level, _, sign = at
     gradient, rise = basis[3], basis[4]
     when, who, which = heap
-    least = _PARALLEL * np.abs(way).max()
+    least = 0.0
+    for e in range(way.shape[0]):
+        least = max(least, _PARALLEL * abs(way[e]))
     size = _ahead(rows, at, rise, way, moves, least, heap)
     while size > 0:
         far, i = when[0], who[0]
@@ -219,7 +220,8 @@ def _replace(rows: Any, at: Any, basis: Any, j: int, i: int, entry: int, along: 
         along[c] = moved
     if along[j] == 0.0:
         return False
-    edges[j] /= along[j]
+    for e in range(edges.shape[1]):
+        edges[j, e] /= along[j]
     for c in range(along.shape[0]):
         if c != j and along[c] != 0.0:
             for e in range(edges.shape[1]):

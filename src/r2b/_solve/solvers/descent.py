@@ -96,7 +96,7 @@ class _Start:
             (worth[row, column], own, np.zeros(len(row), dtype=bool), np.zeros(len(chosen), dtype=np.int64), given, sign),
             (edges, kind, np.arange(len(given)), gradient, rise),
             row,
-            table.labels[chosen][row, column],
+            np.asarray(table.labels[chosen], np.float64)[row, column],
             chosen,
             labels,
         )
