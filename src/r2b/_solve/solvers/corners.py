@@ -25,7 +25,7 @@ _TIED = 1e-9  # difference in worth below which classes may be tied
 _PRICED = 1e-9  # of the largest price: what is not rounding of 0
 _DEPENDENT = 1e-7  # part of a direction that the others leave, from where on it is taken for one of theirs
 _SAME = 1e-7  # between labels
-_ENDS = (1e-5, 1e-6, 1e-7, 1e-8)  # lambda at which rows are split as a programme says
+_ENDS = (1e-5, 1e-6, 3e-7, 1e-7, 1e-8)  # lambda at which rows are split as a programme says; at 1e-7 rounding may be too much
 
 
 @dataclass(frozen=True, eq=False)

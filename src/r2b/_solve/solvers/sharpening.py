@@ -21,9 +21,10 @@ from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import Responses, inspected, respond
 from r2b._solve.oracle.screening import Screened, screened
 from r2b._solve.oracle.thinning import thin
-from r2b._solve.solvers.agreement import infeasible, most_agreement
+from r2b._solve.solvers.agreement import Agreement, infeasible, most_agreement
 from r2b._solve.solvers.bands import BandNewton, Bands
 from r2b._solve.solvers.corners import Corner
+from r2b._solve.solvers.descent import nearest_corner
 from r2b._solve.solvers.driver import Limits, Outcome, Progress, Stage, Status, run
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
@@ -31,6 +32,8 @@ from r2b.errors import MissingExtraError
 
 _FIRST, _FIRST_BY_BANDS, _FIRST_SAMPLED = 0.1, 0.03, 0.01  # lambda to begin with, by how the prices are found there
 _NEAR = 1e-3  # residual that will do there
+_FIRST_EARLY, _NEAR_EARLY = 0.05, 2e-3  # both, where the end is looked for from there at once
+_SHORT = 1 << 13  # entries of a table that a linear programme may be asked about so early
 _MANY = 1 << 18  # entries from where on prices are found with a sample before all rows are asked
 _SAMPLE, _PER_PRICE = 500, 10  # its rows, at least
 _LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
@@ -50,7 +53,10 @@ _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are t
 _PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
 _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
-_LEAP, _LONG_LEAP = 1_000, 16_000  # entries that may still be labelled: a linear programme is faster than the path; than other ways
+# Entries that may still be labelled: a linear programme is faster than the path from its beginning; later on; than other ways.
+_EARLY_LEAP, _LEAP, _LONG_LEAP = 400, 1_000, 16_000
+_DESCENT = 1 << 14  # the same for all of them, where corners are found from prices nearby
+_AROUND = 0.8  # times lambda: rows whose best class leads by more are put together there
 _ENDS = (1e-5, 1e-6, _LAST)  # lambda at which its prices are tried
 _LOOK = 1 << 18  # entries of rows that are left, from where on they are not looked at for that
 _FIRST_NEAR = 0.35  # of the margin: classes that a programme begins with
@@ -98,8 +104,10 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
         return Sharpened(Outcome(free.prices, 0.0, Status.SOLVED), free)
     samples, scale = oracle.samples(), max(1.0, problem.costliest)
     bands = Bands.of(problem.parity) if samples is None else None
-    lam = scale * (_FIRST_SAMPLED if samples is not None else _FIRST if bands is None else _FIRST_BY_BANDS)
-    begin, enough = replace(problem, lam=lam), max(tol, _NEAR)
+    descends = bands is not None and oracle.kernel_choice == "compiled"
+    early = descends or (bands is not None and oracle.rows.entries <= _SHORT)
+    lam = scale * (_FIRST_SAMPLED if samples is not None else _FIRST if bands is None else _FIRST_EARLY if early else _FIRST_BY_BANDS)
+    begin, enough = replace(problem, lam=lam), max(tol, _NEAR_EARLY if early else _NEAR)
     if samples is None:
         first = _first(begin, oracle, bands, enough, limits)
     else:
@@ -110,7 +118,7 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
     for fine in (_FINE, np.inf):  # a path that was followed roughly may miss an end that another finds
         first.prices, first.status = prices, Status.STALLED
         with one_blas_thread():
-            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands).to_zero()
+            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands, descends, early).to_zero()
         if first.status is not Status.STALLED:
             break
     if first.status is Status.STALLED and infeasible(problem):  # by less than what will do at the first lambda
@@ -158,12 +166,18 @@ class _Path:
     begun: float
     fine: float  # lambda from which on it is followed closely, and its end looked at
     bands: Bands | None = None
+    descends: bool = False  # corners are found from prices nearby: with bands, and compiled
+    early: bool = False  # the end is looked for at once
     slope: Floats | float = 0.0
-    leaps: int = 2  # that may still be tried: what fails twice fails on
+    leaps: int = 3  # that may still be tried: what fails so often fails on
 
     def to_zero(self) -> Sharpened:
         """Follow the path until its end is proven."""
         splits, few, zero = Responses(self.outcome.prices, self.lam), None, None
+        if self.early and self.oracle.rows.entries < _MANY:
+            few = screened(self.oracle, self.problem.parity, splits.prices, _AROUND * self.lam)
+            if (leapt := self._leap(splits.prices, few, _EARLY_LEAP, 1.0)) is not None:
+                zero, splits = leapt
         while zero is None and self.lam > _LEAST:
             found = self._next(splits.prices, _WAYS[:1])
             if found is None and few is not None and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED):
@@ -194,16 +208,14 @@ class _Path:
                 return found.prices
         return None
 
-    def _leap(self, prices: Floats, few: Screened, most: int) -> tuple[Floats, Responses] | None:
+    def _leap(self, prices: Floats, few: Screened, most: int, part: float = _FIRST_NEAR) -> tuple[Floats, Responses] | None:
         """Go to the end at once where few rows are left: a linear programme of their best classes has its prices."""
-        near = _near(few, prices, _FIRST_NEAR)
-        if self.leaps <= 0 or not 0 < near.sum() <= most:
+        near, largest = _near(few, prices, part), max(most, _DESCENT if self.descends else 0)
+        if self.leaps <= 0 or not 0 < near.sum() <= largest:
             return None
         self.leaps, few_at = self.leaps - 1, prices
         for _ in range(_TRIES):
-            found = None
-            with suppress(MissingExtraError):
-                found = most_agreement(self._of(few, 0.0), among=near)
+            found = self._corner(few, prices, near, most)
             if found is None:
                 break
             if found.status is not Status.SOLVED:  # classes may be too few to meet the bounds with
@@ -217,11 +229,21 @@ class _Path:
                     return self._landed(corner) or told
                 if not corner.better:  # rows that were put together are not what they were
                     few = screened(self.oracle, self.problem.parity, prices, few.margin, few)
-                    near = _near(few, few_at, _FIRST_NEAR)
-                wider = _near(few, prices, _FIRST_NEAR) & ~near
+                    near = _near(few, few_at, part)
+                wider = _near(few, prices, part) & ~near
             near |= wider
-            if not wider.any() or near.sum() > most:
+            if not wider.any() or near.sum() > largest:
                 break
+        return None
+
+    def _corner(self, few: Screened, prices: Floats, near: Flags, most: int) -> Agreement | None:
+        """Solve the linear programme of these entries; None where they are too many for what is there to do so."""
+        if self.bands is not None and self.descends:
+            found = nearest_corner(few, prices, near, self.bands)
+            if found.status is not Status.STALLED or near.sum() > most:
+                return found
+        with suppress(MissingExtraError):
+            return most_agreement(self._of(few, 0.0), among=near)
         return None
 
     def _landed(self, corner: Corner) -> tuple[Floats, Responses] | None:
