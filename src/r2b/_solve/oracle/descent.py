@@ -1,4 +1,4 @@
-"""The loops of :mod:`r2b._solve.solvers.vertex`, compiled by numba; imported only where they pay.
+"""The loops of :mod:`r2b._solve.solvers.descent`, compiled by numba; imported only where they pay.
 
 ``rows`` is a tuple of what is known of the rows: ``start`` of their entries, the class of each entry, how rows count in groups, their
 weight, and the unknown that stands for a group and class, -1 where there is none. ``at`` is where they stand: the worth of each entry, the
