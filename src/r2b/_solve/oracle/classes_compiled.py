@@ -9,6 +9,9 @@ import numpy as np
 from r2b._data.arrays import Array
 from r2b._data.compute import compiled
 from r2b._solve.oracle.classes_plain import BALANCED, BESIDE, NARROW, PROBES
+from r2b._solve.oracle.curvature_compiled import averages, product, reached, solution, spread
+
+__all__ = ["averages", "balanced", "product", "reached", "settle", "solution", "spread", "supports"]
 
 
 @compiled
@@ -125,77 +128,6 @@ def supports(worth: Array, order: Array, level: Array, lam: float) -> tuple[Arra
     size, own, excess = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(worth.shape)
     _supports(worth, order, level, lam, size, own, excess)
     return size, own, excess
-
-
-@compiled
-def reached(size: Array, weight: Array) -> Array:
-    """By rank, the weight of the rows whose prefix holds it."""
-    n_cells, n_classes = size.shape
-    reach, taken = np.empty(size.shape), np.empty(n_classes + 1)
-    for cell in range(n_cells):
-        taken[:] = 0.0
-        for r in range(n_classes):
-            taken[size[cell, r]] += weight[cell, r]
-        total = 0.0
-        for r in range(n_classes - 1, -1, -1):
-            total += taken[r + 1]
-            reach[cell, r] = total
-    return reach
-
-
-@compiled
-def product(d: Array, order: Array, size: Array, own: Array, weight: Array, reach: Array) -> Array:
-    """Curvature, times lam, times a vector, as :func:`r2b._solve.oracle.classes_plain.product`."""
-    n_cells, n_classes = d.shape
-    out = np.empty(d.shape)
-    total, taken, mean = np.empty(n_classes + 1), np.empty(n_classes + 1), np.empty(n_classes)
-    for cell in range(n_cells):
-        total[0] = 0.0
-        for r in range(n_classes):
-            total[r + 1] = total[r] + d[cell, order[cell, r]]
-        taken[:] = 0.0
-        for r in range(n_classes):
-            k, o = size[cell, r], own[cell, r]
-            mean[r] = (total[k] + o * d[cell, order[cell, r]]) / max(k + o, 1.0)
-            taken[k] += weight[cell, r] * mean[r]
-        received = 0.0
-        for r in range(n_classes - 1, -1, -1):
-            received += taken[r + 1]
-            mine = d[cell, order[cell, r]]
-            out[cell, order[cell, r]] = reach[cell, r] * mine - received + own[cell, r] * weight[cell, r] * (mine - mean[r])
-    return out
-
-
-@compiled
-def averages(d: Array, order: Array, size: Array, own: Array) -> Array:
-    """By class, the mean of d over the support of its row, as :func:`r2b._solve.oracle.classes_plain.averages`."""
-    n_cells, n_classes = d.shape
-    out, total = np.empty(d.shape), np.empty(n_classes + 1)
-    for cell in range(n_cells):
-        total[0] = 0.0
-        for r in range(n_classes):
-            total[r + 1] = total[r] + d[cell, order[cell, r]]
-        for r in range(n_classes):
-            j, o = order[cell, r], own[cell, r]
-            out[cell, j] = (total[size[cell, r]] + o * d[cell, j]) / max(size[cell, r] + o, 1.0)
-    return out
-
-
-@compiled
-def spread(amount: Array, order: Array, size: Array, own: Array, weight: Array) -> Array:
-    """Share an amount for each row over its support, as :func:`r2b._solve.oracle.classes_plain.spread`."""
-    n_cells, n_classes = amount.shape
-    out, taken = np.empty(amount.shape), np.empty(n_classes + 1)
-    for cell in range(n_cells):
-        taken[:] = 0.0
-        for r in range(n_classes):
-            taken[size[cell, r]] += weight[cell, r] * amount[cell, order[cell, r]] / max(size[cell, r] + own[cell, r], 1.0)
-        received = 0.0
-        for r in range(n_classes - 1, -1, -1):
-            received += taken[r + 1]
-            j, o = order[cell, r], own[cell, r]
-            out[cell, j] = received + o * weight[cell, r] * amount[cell, j] / max(size[cell, r] + o, 1.0)
-    return out
 
 
 @compiled

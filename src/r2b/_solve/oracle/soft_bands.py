@@ -53,7 +53,7 @@ def _mean(v: float, mine: Any, cell: int, cells: Any) -> tuple[float, int]:
 
 @compiled
 def _stretch(v: float, up: bool, near: int, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
-    """Give the end of the straight piece of the mean that begins at v, upwards or downwards, its slope, and the number of kinks below it."""
+    """Give the end of the straight piece of the mean that begins at v, up or down, its slope, and the number of kinks below it."""
     own, most, level = mine
     kinks, _, slope = cells
     first, last = level - 1.0, level - 1.0 + most
@@ -108,7 +108,11 @@ def _moved(change: float, facts: Any, band: Any, at: float, state: Any, mine: An
     if fall < bend:
         wanted = at + min(max(place - fall * change, 0.0), width)
         # No worth is so low that a mean is below 0.
-        return _walked(far, wanted, fall, state, mine, cell, cells) if wanted > 0.0 else _walked(v + change, far, fall, state, mine, cell, cells)
+        return (
+            _walked(far, wanted, fall, state, mine, cell, cells)
+            if wanted > 0.0
+            else _walked(v + change, far, fall, state, mine, cell, cells)
+        )
     part = (mean + bend * change - at) / width
     if part > 0.0 and part < 1.0:
         ratio = 1.0 / part - 1.0
