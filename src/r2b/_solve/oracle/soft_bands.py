@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.compute import compiled, in_order, parts_of
-from r2b._solve.oracle.classes_compiled import _at, _received
+from r2b._data.compute import compiled
+from r2b._solve.oracle.classes_compiled import _at, received, spread_out
 
 _PRECISE = 1e-6  # of the size of the prices of a class: how well they balance
 _CLOSE = 1e-4  # of a worth: a change after which the next one, which is about its square, is lost in rounding
-_PARTS = 8  # of the classes, for threads
 
 
 @compiled
@@ -221,14 +220,12 @@ def balanced_softly(
 ) -> tuple[Array, Array]:
     """Give the best worth of every class for given thresholds, and its levels, from guesses of both; every band is open or absent."""
     worth, levels = np.where(np.isfinite(epsilon), worth, 0.0), np.array(guess, np.float64)
-    order = np.argsort(level, axis=1, kind="stable").astype(np.int64, copy=False)
-    cells = _received(level, order, weight)
-    n_classes = len(levels)
+    cells = received(level, weight)
 
-    def work(part: slice) -> None:
-        _balance_softly((part.start, part.stop), level, weight, share, lam, epsilon, soft, cells, levels, worth)
+    def work(some: slice) -> None:
+        _balance_softly((some.start, some.stop), level, weight, share, lam, epsilon, soft, cells, levels, worth)
 
-    list(in_order(work, parts_of(n_classes, max(1, -(-n_classes // _PARTS)))))
+    spread_out(work, len(levels), level.size)
     return worth, levels
 
 

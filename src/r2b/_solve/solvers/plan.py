@@ -37,6 +37,7 @@ _EARLY = 40  # steps on thresholds before that path is taken where the band is n
 _CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
 _UNITS = (1e-6, 1e-5)  # in which prices are looked at that an interior point leaves all but right
 _SHARED_UNITS = (1e-3, 1e-5)  # where groups share rows: prices that all but cancel may be far off
+_AFTER_THRESHOLDS = 1e-3  # the same where thresholds end short
 _ZOOM_STEPS = 80  # in such a unit; ten are the rule
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
@@ -70,6 +71,9 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
             yield from _by_narrowing(problem, oracle, newton, tol)
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
             return
+        if _interior_fits(problem):
+            # Thresholds that go in circles are near the answer all the same.
+            yield from _by_interior(partial(Zoom, problem, _AFTER_THRESHOLDS), newton, tol, most=_ZOOM_STEPS)
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
         attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
