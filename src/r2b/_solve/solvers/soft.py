@@ -21,6 +21,7 @@ from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdStat
 
 _FIRST, _LAST = 1.0, 3e-6  # softness: prices are of the order of 1, and far above this but where they end at 0
 _ENOUGH = 1e-3  # of the narrowest epsilon: residual at which bands give less
+_ROUGHLY = 0.03  # the same
 _TRIES = 15  # steps for one softness; five are the rule
 _QUICK, _SLOW = 2, 4  # steps from which on the softness falls by as much as before, and more than which it falls by less
 _RATIO, _FASTER, _SLOWER = 0.2, 1.5, 0.6  # from one softness to the next at first, and powers of it
@@ -73,7 +74,8 @@ class SoftBands:
     def step(self, state: SoftState) -> SoftState:
         """One step on the thresholds."""
         inner, taken = self._at(state.soft).step(state.inner), state.taken + 1
-        if inner.residual > _ENOUGH * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
+        enough = _ENOUGH if state.soft <= _LAST else _ROUGHLY
+        if inner.residual > enough * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
             return replace(state, inner=inner, taken=taken)
         seen = self._exact(inner.prices)
         state = replace(state, prices=seen.prices, residual=seen.residual)
