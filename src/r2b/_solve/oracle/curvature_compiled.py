@@ -108,7 +108,7 @@ def _image(along: Array, extra: Array, lam: float, share: Array, tables: Any, ou
 
 @compiled
 def _preconditioned(rest: Array, inverse: Array, loose: Array, bend: Array, share: Array, total: Array, out: Array) -> float:
-    """Precondition what is left, and give the product of both."""
+    """Precondition what is left, less what the balance of classes takes of it, and give the product of both."""
     n_cells, n_classes = rest.shape
     lean, common = np.zeros(n_classes), np.zeros(n_classes)
     for cell in range(n_cells):
@@ -118,10 +118,11 @@ def _preconditioned(rest: Array, inverse: Array, loose: Array, bend: Array, shar
     for cell in range(n_cells):
         part = 0.0
         for k in range(n_classes):
-            part += loose[cell, k] * (rest[cell, k] - lean[k])
+            rest[cell, k] -= lean[k]
+            part += loose[cell, k] * rest[cell, k]
         part /= bend[cell]
         for k in range(n_classes):
-            out[cell, k] = (rest[cell, k] - lean[k]) * inverse[cell, k] + loose[cell, k] * part
+            out[cell, k] = rest[cell, k] * inverse[cell, k] + loose[cell, k] * part
             common[k] += share[cell] * loose[cell, k] * part
     common /= total
     size = 0.0

@@ -56,14 +56,15 @@ def solution(
         return float(share @ (one * other).sum(axis=1))
 
     def preconditioned(vector: Floats) -> Floats:
-        vector = vector - share @ (vector * inverse) / total
+        vector -= share @ (vector * inverse) / total  # what the balance of classes takes of it, or rounding of that would stay
         common = loose * ((vector * loose).sum(axis=1) / bend)[:, None]
         return np.asarray(vector * inverse + common - inverse * (share @ common) / total)
 
     total, bend = share @ inverse, (loose * image(loose)).sum(axis=1)
     total, bend = np.where(total > 0, total, 1.0), np.where(bend > 0, bend, np.inf)
-    d, rest, z = np.zeros_like(right), right.copy(), preconditioned(right)
-    along, size = z.copy(), inner(right, z)
+    d, rest = np.zeros_like(right), right.copy()
+    z = preconditioned(rest)
+    along, size = z.copy(), inner(rest, z)
     enough = precise**2 * size
     for _ in range(most):
         if not size > enough:
