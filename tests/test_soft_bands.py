@@ -108,7 +108,8 @@ def test_where_thresholds_go_in_circles_the_interior_point_starts_beside_them():
     walker = MemoryOracle(problem.rows_in_memory, "numpy")
     ours, theirs = solve(problem, ClassOracle(problem.rows_in_memory, "compiled")), solve(problem, walker)
     assert ours.status is theirs.status is Status.SOLVED
-    assert {step.stage for step in ours.history} == {"thresholds", "zoom"}
+    stages = {step.stage for step in ours.history}
+    assert "zoom" in stages and "interior" not in stages
     proof, other = (certify(problem, walker, each.prices, walker.label_means()) for each in (ours, theirs))
     assert proof.holds
     assert proof.means == pytest.approx(other.means, abs=1e-9)

@@ -22,7 +22,7 @@ def product(d: Floats, order: Whole, size: Whole, own: Floats, weight: Floats, r
     ranked = np.take_along_axis(d, order, axis=1)
     mean = _averages(ranked, size, own)
     changed = reach * ranked - reached(size, weight * mean) + own * weight * (ranked - mean)
-    return by_class(changed, order)
+    return _by_class(changed, order)
 
 
 def solution(
@@ -84,13 +84,13 @@ def solution(
 
 def averages(d: Floats, order: Whole, size: Whole, own: Floats) -> Floats:
     """By class, the mean of d over the support of its row; 0 for a row without one."""
-    return by_class(_averages(np.take_along_axis(d, order, axis=1), size, own), order)
+    return _by_class(_averages(np.take_along_axis(d, order, axis=1), size, own), order)
 
 
 def spread(amount: Floats, order: Whole, size: Whole, own: Floats, weight: Floats) -> Floats:
     """Share an amount for each row, times its weight, evenly over its support; by class."""
     each = weight * np.take_along_axis(amount, order, axis=1) / np.maximum(size + own, 1.0)
-    return by_class(reached(size, each) + own * each, order)
+    return _by_class(reached(size, each) + own * each, order)
 
 
 def _averages(ranked: Floats, size: Whole, own: Floats) -> Floats:
@@ -98,7 +98,7 @@ def _averages(ranked: Floats, size: Whole, own: Floats) -> Floats:
     return np.asarray((np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0))
 
 
-def by_class(ranked: Floats, order: Whole) -> Floats:
+def _by_class(ranked: Floats, order: Whole) -> Floats:
     out = np.empty_like(ranked)
     np.put_along_axis(out, order, ranked, axis=1)
     return out

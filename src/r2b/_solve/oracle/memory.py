@@ -111,6 +111,7 @@ class MemoryOracle(BlockOracle):
 
 MANY_ENTRIES = 1 << 17  # of merged rows, from where on their structure saves more than loading its kernels costs
 _WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
+_SORTED_ENTRIES = 1 << 13  # from which on threads sort
 _ITERATIONS = 400  # conjugate gradients; twenty are the rule
 _BLOCK_ENTRIES = 1 << 18  # of rows that are looked at together
 
@@ -327,4 +328,11 @@ def oracle_of(
 
 
 def _order(worth: Floats) -> Whole:
-    return np.argsort(-worth, axis=1, kind="stable").astype(np.int64, copy=False)
+    order = np.empty(worth.shape, np.int64)
+
+    def work(some: slice) -> None:
+        order[some] = np.argsort(-worth[some], axis=1, kind="stable")
+
+    n_cells = len(worth)
+    list(in_order(work, parts_of(n_cells, max(1, -(-n_cells // _LANES) if worth.size >= _SORTED_ENTRIES else n_cells))))
+    return order

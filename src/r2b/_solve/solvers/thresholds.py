@@ -146,7 +146,7 @@ class Thresholds:
         damping, first = state.damping, True
         while True:
             worth, level = self._direction(here, state.lam, damping)
-            there, length, gained = self._along_line(here, level, state.lam)
+            there, length, gained = self._along_line(here, worth, level, state.lam)
             if gained or damping >= _MOST:
                 seen = self.look(-there.worth, state.lam)
                 if length == 1.0:
@@ -156,14 +156,14 @@ class Thresholds:
                     return there, seen, max(damping / eased, _LEAST)
             damping, first = max(damping * _GENTLER, _WORTHWHILE), False
 
-    def _along_line(self, here: Point, level: Floats, lam: float) -> tuple[Point, float, bool]:
+    def _along_line(self, here: Point, worth: Floats, level: Floats, lam: float) -> tuple[Point, float, bool]:
         """Go along a direction to where its slope is small: give the point, the length, and whether it is."""
         slope, length = self._slope(here, level), 1.0
-        there = self.point(here.level + level, lam, here.levels, here.worth)
+        there = self.point(here.level + level, lam, here.levels, here.worth + worth)
         ahead = self._slope(there, level)
         if ahead > _GAIN * abs(slope):
             length = max(-slope / (ahead - slope), _SHORTEST)
-            there = self.point(here.level + length * level, lam, here.levels, here.worth)
+            there = self.point(here.level + length * level, lam, here.levels, here.worth + length * worth)
             return there, length, self._slope(there, level) <= _GAIN * abs(slope)
         # Where nothing bends, as between rows that keep their labels, only a bound of a class ends the way.
         while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
