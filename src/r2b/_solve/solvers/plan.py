@@ -69,7 +69,7 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
             return
         # Thresholds that go in circles are near the answer all the same: there most of it is settled.
-        yield from _by_interior(partial(Zoom, problem, _AFTER_THRESHOLDS), newton, tol, most=_ZOOM_STEPS)
+        yield from _by_interior(partial(Zoom, problem, _AFTER_THRESHOLDS), newton, tol, problem, _ZOOM_STEPS)
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
         attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
