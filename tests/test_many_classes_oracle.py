@@ -91,6 +91,25 @@ def test_products_averages_and_shares_follow_from_the_supports(kernel, seed):
 
 
 @with_kernels
+@pytest.mark.parametrize("seed", range(12))
+def test_systems_are_solved_on_what_is_free_and_balance(kernel, seed):
+    """By the conditions of a minimum on changes that balance: what is left is one number for each class, where anything may change."""
+    weight, prices, lam = drawn(seed)
+    oracle, _ = made(kernel, weight)
+    rng = np.random.default_rng(seed)
+    supports, share, n_classes = oracle.respond(prices, lam)[0], oracle.cell_share, weight.shape[1]
+    free = rng.random(weight.shape) < (1.0 if seed % 3 == 0 else 0.7)
+    extra = rng.uniform(0.5, 1.0, weight.shape if seed % 2 else n_classes)
+    right = rng.normal(size=weight.shape)
+    d = supports.solution(right, free, share, extra, 1e-12)
+    assert not d[~free].any()
+    assert share @ d == pytest.approx(np.zeros(n_classes), abs=1e-12)
+    left = right - np.stack([supports.matrix(cell) @ d[cell] for cell in range(len(d))]) - extra * d
+    for k in range(n_classes):
+        assert np.ptp(left[free[:, k], k]) < 1e-9 if free[:, k].any() else True
+
+
+@with_kernels
 @pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
 def test_supports_of_given_thresholds_by_their_definition(kernel, lam):
     rng = np.random.default_rng(3)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_many_classes import problem_of, zipf
+from test_many_classes import problem_of, table, zipf
 
+import r2b
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle
 from r2b._solve.solvers import Status, plan, solve
@@ -68,3 +69,47 @@ def test_places_glide_from_one_side_to_the_other_and_are_the_slope_of_the_cost()
     assert place[20] == pytest.approx(0.005) and place[0] > 0.0095 and place[-1] < 0.0005
     assert (below[0] - above[0]) / (2 * little) == pytest.approx(fall, abs=1e-7)
     assert (below[2] - above[2]) / (2 * little) == pytest.approx(place, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_soft_prices_are_found_from_any_guess_where_means_keep_over_stretches(seed):
+    """Rows that keep their labels leave means flat and bands to decide, and where those give little the balance all but jumps."""
+    rng = np.random.default_rng(seed)
+    n_cells, n_classes, lam = int(rng.integers(2, 40)), int(rng.integers(2, 30)), float(rng.choice([0.05, 0.3, 1.0, 3.0]))
+    weight = rng.dirichlet(np.full(n_classes, rng.choice([0.1, 1.0])), n_cells)
+    weight = np.where(weight < 1e-6, 0.0, weight)
+    weight /= weight.sum(axis=1, keepdims=True)
+    share, epsilon = rng.dirichlet(np.ones(n_cells)), np.full(n_classes, 10.0 ** rng.uniform(-5, -2))
+    epsilon[0] = np.inf
+    level, guess = rng.normal(0.3, 0.2, weight.shape), rng.normal(0.0, 0.1, weight.shape) * rng.integers(2)
+    soft = float(10.0 ** rng.uniform(-6, 0))
+    worth, levels = balanced_softly(level, weight, share, lam, epsilon, np.full(n_classes, np.nan), guess, soft)
+    assert share @ worth == pytest.approx(np.zeros(n_classes), abs=1e-12)
+    assert not worth[:, 0].any()
+    received = (weight[:, None, :] * np.maximum(worth[:, :, None] - level[:, None, :], 0.0)).sum(axis=2)
+    means = (received + weight * np.clip(worth + 1.0 - level, 0.0, min(lam, 1.0))) / lam
+    off = means - places(worth, epsilon, soft)[0] - levels / lam
+    assert np.abs(off[:, 1:]).max() < 1e-7
+
+
+def test_threads_change_no_bit():
+    args = table(zipf(60, 150, seed=3))
+    one, two = (r2b.debias(**args, lam=0.3, epsilon=1e-3, threads=threads) for threads in (1, 2))
+    assert one.status is two.status is Status.SOLVED
+    assert np.array_equal(one.prices, two.prices)
+
+
+def test_where_thresholds_go_in_circles_the_interior_point_starts_beside_them():
+    rng = np.random.default_rng(0)
+    y, groups, weight = rng.integers(0, 60, 900), rng.integers(0, 40, 900), 10.0 ** rng.uniform(-3, 3, 900)
+    weights = np.zeros((40, 60))
+    np.add.at(weights, (groups, y), weight)
+    problem = problem_of(weights, 1e-6, 0.3)
+    walker = MemoryOracle(problem.rows_in_memory, "numpy")
+    ours, theirs = solve(problem, ClassOracle(problem.rows_in_memory, "compiled")), solve(problem, walker)
+    assert ours.status is theirs.status is Status.SOLVED
+    stages = {step.stage for step in ours.history}
+    assert "zoom" in stages and "interior" not in stages
+    proof, other = (certify(problem, walker, each.prices, walker.label_means()) for each in (ours, theirs))
+    assert proof.holds
+    assert proof.means == pytest.approx(other.means, abs=1e-9)

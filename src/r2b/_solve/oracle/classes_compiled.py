@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.compute import compiled
+from r2b._data.compute import compiled, in_order, parts_of
 from r2b._solve.oracle.classes_plain import BALANCED, BESIDE, NARROW, PROBES
+from r2b._solve.oracle.curvature_compiled import averages, product, reached, solution, spread
+
+__all__ = ["averages", "balanced", "product", "reached", "settle", "solution", "spread", "supports"]
+
+_PARTS, _WORTH = 8, 1 << 13  # of cells or classes, for threads; and the entries from which on that pays
+
+
+def spread_out(work: Callable[[slice], None], number: int, entries: int) -> None:
+    """Do a work on cells or classes that do not touch each other, by threads where there are many entries."""
+    list(in_order(work, parts_of(number, max(1, -(-number // _PARTS) if entries >= _WORTH else number))))
 
 
 @compiled
@@ -91,7 +102,11 @@ def settle(worth: Array, order: Array, weight: Array, lam: float) -> tuple[Array
     """Best response of every row, as :func:`r2b._solve.oracle.classes_plain.settle`."""
     size, own, value = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(len(worth))
     level, means = np.empty(worth.shape), np.empty(worth.shape)
-    _settle(worth, order, weight, lam, size, own, level, means, value)
+
+    def work(some: slice) -> None:
+        _settle(worth[some], order[some], weight[some], lam, size[some], own[some], level[some], means[some], value[some])
+
+    spread_out(work, len(worth), worth.size)
     return size, own, level, means, value
 
 
@@ -123,79 +138,12 @@ def _supports(worth: Array, order: Array, level: Array, lam: float, size: Array,
 def supports(worth: Array, order: Array, level: Array, lam: float) -> tuple[Array, Array, Array]:
     """Supports of rows whose thresholds are given, as :func:`r2b._solve.oracle.classes_plain.supports`."""
     size, own, excess = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(worth.shape)
-    _supports(worth, order, level, lam, size, own, excess)
+
+    def work(some: slice) -> None:
+        _supports(worth[some], order[some], level[some], lam, size[some], own[some], excess[some])
+
+    spread_out(work, len(worth), worth.size)
     return size, own, excess
-
-
-@compiled
-def reached(size: Array, weight: Array) -> Array:
-    """By rank, the weight of the rows whose prefix holds it."""
-    n_cells, n_classes = size.shape
-    reach, taken = np.empty(size.shape), np.empty(n_classes + 1)
-    for cell in range(n_cells):
-        taken[:] = 0.0
-        for r in range(n_classes):
-            taken[size[cell, r]] += weight[cell, r]
-        total = 0.0
-        for r in range(n_classes - 1, -1, -1):
-            total += taken[r + 1]
-            reach[cell, r] = total
-    return reach
-
-
-@compiled
-def product(d: Array, order: Array, size: Array, own: Array, weight: Array, reach: Array) -> Array:
-    """Curvature, times lam, times a vector, as :func:`r2b._solve.oracle.classes_plain.product`."""
-    n_cells, n_classes = d.shape
-    out = np.empty(d.shape)
-    total, taken, mean = np.empty(n_classes + 1), np.empty(n_classes + 1), np.empty(n_classes)
-    for cell in range(n_cells):
-        total[0] = 0.0
-        for r in range(n_classes):
-            total[r + 1] = total[r] + d[cell, order[cell, r]]
-        taken[:] = 0.0
-        for r in range(n_classes):
-            k, o = size[cell, r], own[cell, r]
-            mean[r] = (total[k] + o * d[cell, order[cell, r]]) / max(k + o, 1.0)
-            taken[k] += weight[cell, r] * mean[r]
-        received = 0.0
-        for r in range(n_classes - 1, -1, -1):
-            received += taken[r + 1]
-            mine = d[cell, order[cell, r]]
-            out[cell, order[cell, r]] = reach[cell, r] * mine - received + own[cell, r] * weight[cell, r] * (mine - mean[r])
-    return out
-
-
-@compiled
-def averages(d: Array, order: Array, size: Array, own: Array) -> Array:
-    """By class, the mean of d over the support of its row, as :func:`r2b._solve.oracle.classes_plain.averages`."""
-    n_cells, n_classes = d.shape
-    out, total = np.empty(d.shape), np.empty(n_classes + 1)
-    for cell in range(n_cells):
-        total[0] = 0.0
-        for r in range(n_classes):
-            total[r + 1] = total[r] + d[cell, order[cell, r]]
-        for r in range(n_classes):
-            j, o = order[cell, r], own[cell, r]
-            out[cell, j] = (total[size[cell, r]] + o * d[cell, j]) / max(size[cell, r] + o, 1.0)
-    return out
-
-
-@compiled
-def spread(amount: Array, order: Array, size: Array, own: Array, weight: Array) -> Array:
-    """Share an amount for each row over its support, as :func:`r2b._solve.oracle.classes_plain.spread`."""
-    n_cells, n_classes = amount.shape
-    out, taken = np.empty(amount.shape), np.empty(n_classes + 1)
-    for cell in range(n_cells):
-        taken[:] = 0.0
-        for r in range(n_classes):
-            taken[size[cell, r]] += weight[cell, r] * amount[cell, order[cell, r]] / max(size[cell, r] + own[cell, r], 1.0)
-        received = 0.0
-        for r in range(n_classes - 1, -1, -1):
-            received += taken[r + 1]
-            j, o = order[cell, r], own[cell, r]
-            out[cell, j] = received + o * weight[cell, r] * amount[cell, j] / max(size[cell, r] + o, 1.0)
-    return out
 
 
 @compiled
@@ -274,10 +222,8 @@ def _beside(
 
 
 @compiled
-def _received(level: Array, order: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Sort the thresholds of each cell: its kinks, what it gives there, and the slopes between them."""
+def _receive(level: Array, order: Array, weight: Array, kinks: Array, amount: Array, slope: Array) -> None:
     n_cells, n_classes = level.shape
-    kinks, amount, slope = np.empty(level.shape), np.empty(level.shape), np.empty((n_cells, n_classes + 1))
     for cell in range(n_cells):
         slope[cell, 0] = 0.0
         for i in range(n_classes):
@@ -285,6 +231,17 @@ def _received(level: Array, order: Array, weight: Array) -> tuple[Array, Array, 
             kinks[cell, i] = level[cell, j]
             slope[cell, i + 1] = slope[cell, i] + weight[cell, j]
             amount[cell, i] = amount[cell, i - 1] + slope[cell, i] * (kinks[cell, i] - kinks[cell, i - 1]) if i > 0 else 0.0
+
+
+def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Sort the thresholds of each cell: its kinks, what it gives there, and the slopes between them."""
+    kinks, amount, slope = np.empty(level.shape), np.empty(level.shape), np.empty((len(level), level.shape[1] + 1))
+
+    def work(some: slice) -> None:
+        order = np.argsort(level[some], axis=1, kind="stable").astype(np.int64, copy=False)
+        _receive(level[some], order, weight[some], kinks[some], amount[some], slope[some])
+
+    spread_out(work, len(level), level.size)
     return kinks, amount, slope
 
 
@@ -305,15 +262,15 @@ def _between_ends(low: float, high: float, width: float, k: int, cells: Any, sha
 
 @compiled
 def _balance(
-    level: Array, order: Array, weight: Array, share: Array, lam: float, epsilon: Array, limits: Any, levels: Array, worth: Array
+    some: Any, level: Array, weight: Array, share: Array, lam: float, epsilon: Array, limits: Any, tables: Any, levels: Array, worth: Array
 ) -> None:
     precise, narrow, probes, beside = limits
-    n_cells, n_classes = level.shape
-    kinks, amount, slope = _received(level, order, weight)
+    n_cells = len(level)
+    kinks, amount, slope = tables
     most = min(lam, 1.0)
     cells = (most, level, weight, kinks, amount, slope)
     facts = np.empty((3, n_cells))  # received where the own row keeps all and where it keeps nothing, and the mean without a price
-    for k in range(n_classes):
+    for k in range(some[0], some[1]):
         if not np.isfinite(epsilon[k]):
             continue
         low, high, width = np.inf, -np.inf, epsilon[k] * lam
@@ -357,6 +314,10 @@ def _balance(
 def balanced(level: Array, weight: Array, share: Array, lam: float, epsilon: Array, guess: Array) -> tuple[Array, Array]:
     """Give the best worth of every class for given thresholds, as :func:`r2b._solve.oracle.classes_plain.balanced`."""
     worth, levels = np.zeros(level.shape), np.array(guess, np.float64)
-    order = np.argsort(level, axis=1, kind="stable").astype(np.int64, copy=False)
-    _balance(level, order, weight, share, lam, epsilon, (BALANCED, NARROW, PROBES, BESIDE), levels, worth)
+    tables, limits = received(level, weight), (BALANCED, NARROW, PROBES, BESIDE)
+
+    def work(some: slice) -> None:
+        _balance((some.start, some.stop), level, weight, share, lam, epsilon, limits, tables, levels, worth)
+
+    spread_out(work, len(levels), level.size)
     return worth, levels

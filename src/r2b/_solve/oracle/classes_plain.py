@@ -22,6 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2b._data.arrays import Floats, Places, Whole
+from r2b._solve.oracle.curvature_plain import averages, product, reached, solution, spread
+
+__all__ = ["averages", "balanced", "product", "reached", "settle", "solution", "spread", "supports"]
 
 _MOST = 100  # halvings; what is done by then is done
 _HALVE_FROM = 50
@@ -127,44 +130,6 @@ def supports(worth: Floats, order: Whole, level: Floats, lam: float) -> tuple[Wh
         total = np.where(size[cell] > 0, first[last] + size[cell] * (s[last] - t), 0.0)
         excess[cell, mine] = (total + kept) / lam - 1.0
     return size, own, excess
-
-
-def reached(size: Whole, amount: Floats) -> Floats:
-    """By rank, the sum of the amounts, such as weights, of the rows whose prefix holds it; ``amount`` is by rank."""
-    n_cells, n_classes = size.shape
-    place = size + (n_classes + 1) * np.arange(n_cells)[:, None]
-    by_size = np.bincount(place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1)).reshape(n_cells, -1)
-    return np.asarray(np.cumsum(by_size[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1])
-
-
-def product(d: Floats, order: Whole, size: Whole, own: Floats, weight: Floats, reach: Floats) -> Floats:
-    """Curvature, times lam, times a vector; by class. ``weight`` and ``reach`` are by rank."""
-    ranked = np.take_along_axis(d, order, axis=1)
-    mean = _averages(ranked, size, own)
-    changed = reach * ranked - reached(size, weight * mean) + own * weight * (ranked - mean)
-    return _by_class(changed, order)
-
-
-def averages(d: Floats, order: Whole, size: Whole, own: Floats) -> Floats:
-    """By class, the mean of d over the support of its row; 0 for a row without one."""
-    return _by_class(_averages(np.take_along_axis(d, order, axis=1), size, own), order)
-
-
-def spread(amount: Floats, order: Whole, size: Whole, own: Floats, weight: Floats) -> Floats:
-    """Share an amount for each row, times its weight, evenly over its support; by class."""
-    each = weight * np.take_along_axis(amount, order, axis=1) / np.maximum(size + own, 1.0)
-    return _by_class(reached(size, each) + own * each, order)
-
-
-def _averages(ranked: Floats, size: Whole, own: Floats) -> Floats:
-    total = np.concatenate([np.zeros((len(ranked), 1)), np.cumsum(ranked, axis=1)], axis=1)
-    return np.asarray((np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0))
-
-
-def _by_class(ranked: Floats, order: Whole) -> Floats:
-    out = np.empty_like(ranked)
-    np.put_along_axis(out, order, ranked, axis=1)
-    return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import Array, Flags, Floats, Whole
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, reference
@@ -111,6 +111,8 @@ class MemoryOracle(BlockOracle):
 
 MANY_ENTRIES = 1 << 17  # of merged rows, from where on their structure saves more than loading its kernels costs
 _WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
+_SORTED_ENTRIES = 1 << 13  # from which on threads sort
+_ITERATIONS = 400  # conjugate gradients; twenty are the rule
 _BLOCK_ENTRIES = 1 << 18  # of rows that are looked at together
 
 
@@ -144,6 +146,14 @@ class Supports:
     def product(self, d: Floats) -> Floats:
         """Multiply the curvature of each cell, minus the derivative of its means by its shifts, by a vector."""
         return np.asarray(self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach) / self.lam)
+
+    def solution(self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float) -> Floats:
+        """Solve with the curvature and ``extra``, on changes of what is free that balance in every class by the shares of cells."""
+        extra = np.ascontiguousarray(np.broadcast_to(extra, right.shape))
+        inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
+        tables = (self.order, self.size, self.own, self.weight, self._reach)
+        found = self.kernel.solution(right, share, extra, inverse, self.diagonal * inverse, self.lam, tables, precise, _ITERATIONS)
+        return np.asarray(found)
 
     def averages(self, d: Floats) -> Floats:
         """Give the mean of d over the support of the row of each class."""
@@ -318,4 +328,11 @@ def oracle_of(
 
 
 def _order(worth: Floats) -> Whole:
-    return np.argsort(-worth, axis=1, kind="stable").astype(np.int64, copy=False)
+    order = np.empty(worth.shape, np.int64)
+
+    def work(some: slice) -> None:
+        order[some] = np.argsort(-worth[some], axis=1, kind="stable")
+
+    n_cells = len(worth)
+    list(in_order(work, parts_of(n_cells, max(1, -(-n_cells // _LANES) if worth.size >= _SORTED_ENTRIES else n_cells))))
+    return order

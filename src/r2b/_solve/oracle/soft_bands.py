@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.compute import compiled, in_order, parts_of
-from r2b._solve.oracle.classes_compiled import _at, _inverse, _received
+from r2b._data.compute import compiled
+from r2b._solve.oracle.classes_compiled import _at, received, spread_out
 
-_PRECISE = 1e-11  # of the size of the prices of a class: how well they balance
-_CLOSE = 1e-8  # of a worth: a change after which the next one, which is about its square, is lost in rounding
-_PARTS = 8  # of the classes, for threads
+_PRECISE = 1e-6  # of the size of the prices of a class: how well they balance
+_CLOSE = 1e-4  # of a worth: a change after which the next one, which is about its square, is lost in rounding
 
 
 @compiled
@@ -28,102 +27,147 @@ def _inside(worth: float, width: float, soft: float) -> tuple[float, float]:
     """Give the place in the band, from its lower side, and how fast it falls with the worth."""
     u = worth / soft
     root = np.sqrt(1.0 + u * u)
-    sum_ = u + root if u >= 0.0 else 1.0 / (root - u)
-    place: float = width / (1.0 + sum_)
-    return place, place / (1.0 + sum_) * sum_ / (root * soft)
+    # Of the sum and its inverse the one that does not cancel; the place is the same from the other side with the other one.
+    sum_ = abs(u) + root
+    part = width / (1.0 + sum_)
+    place: float = part if u >= 0.0 else width - part
+    return place, part * sum_ / ((1.0 + sum_) * root * soft)
 
 
 @compiled
-def _mean(v: float, place: int, own: float, most: float, level: float, cell: Any) -> tuple[float, float, int]:
-    """Give the mean of a class of this worth, its slope, and the number of kinks below; ``place`` is a guess of that number."""
-    kinks, amount, slope = cell
-    low, high = 0, kinks.size
-    if (place == high or kinks[place] >= v) and (place == 0 or kinks[place - 1] < v):
-        low = high = place
+def _mean(v: float, mine: Any, cell: int, cells: Any) -> tuple[float, int]:
+    """Give the mean of a class of this worth, and the number of kinks below."""
+    own, most, level = mine
+    kinks, amount, slope = cells
+    low, high = 0, kinks.shape[1]
     while low < high:
         middle = (low + high) // 2
-        if kinks[middle] < v:
+        if kinks[cell, middle] < v:
             low = middle + 1
         else:
             high = middle
-    mean, rate = amount[low - 1] + (v - kinks[low - 1]) * slope[low] if low > 0 else 0.0, slope[low]
-    kept = v + 1.0 - level
-    if kept >= most:
-        mean += own * most
-    elif kept > 0.0:
-        mean += own * kept
-        rate += own
-    return mean, rate, low
+    received: float = amount[cell, low - 1] + (v - kinks[cell, low - 1]) * slope[cell, low] if low > 0 else 0.0
+    return received + own * min(max(v + 1.0 - level, 0.0), most), low
 
 
 @compiled
-def _moved(v: float, change: float, facts: Any, band: Any, at: float, mine: Any, cell: Any) -> float:
-    """Give the worth after a change to first order: of the mean and the place in the band the one that bends more is exact."""
-    own, most, level, whole, start = mine
-    kinks, amount, slope = cell
+def _stretch(v: float, up: bool, near: int, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
+    """Give the end of the straight piece of the mean that begins at v, up or down, its slope, and the number of kinks below it."""
+    own, most, level = mine
+    kinks, _, slope = cells
+    first, last = level - 1.0, level - 1.0 + most
+    if up:
+        while near < kinks.shape[1] and kinks[cell, near] <= v:
+            near += 1
+        end = kinks[cell, near] if near < kinks.shape[1] else np.inf
+        end = min(end, first if v < first else last if v < last else np.inf)
+        keeps = v >= first and v < last
+    else:
+        while near > 0 and kinks[cell, near - 1] >= v:
+            near -= 1
+        end = kinks[cell, near - 1] if near > 0 else -np.inf
+        end = max(end, last if v > last else first if v > first else -np.inf)
+        keeps = v > first and v <= last
+    return end, slope[cell, near] + (own if keeps else 0.0), near
+
+
+@compiled
+def _walked(to: float, wanted: float, fall: float, state: Any, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
+    """Go on until the worth is ``to`` or the mean ``wanted``, whichever comes first, from one kink to the next, of which there are few.
+
+    A state is a worth, its mean and the number of kinks below. Where the mean comes to bend more than the band, or less, it ends too.
+    """
+    v, mean, near = state
+    up = to > v
+    end, rate, near = _stretch(v, up, near, mine, cell, cells)
+    firmly = rate > fall
+    while True:
+        stop = to if (to < end) == up else end
+        if rate > 0.0:
+            reach = v + (wanted - mean) / rate
+            if (reach < stop) == up and reach != stop:
+                return reach, wanted, near
+        if np.isinf(stop):
+            return v, mean, near
+        v, mean = stop, mean + (stop - v) * rate
+        if v == to:
+            return v, mean, near
+        end, rate, near = _stretch(v, up, near, mine, cell, cells)
+        if (rate > fall) != firmly:
+            return v, mean, near
+
+
+@compiled
+def _moved(change: float, facts: Any, band: Any, at: float, state: Any, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
+    """Give the state after a change to first order: of the mean and the place in the band the one that bends more is exact."""
     width, soft = band
-    mean, bend, place, fall = facts
-    if fall >= bend:
-        part = (mean + bend * change - at) / width
-        if part <= 0.0 or part >= 1.0:
-            return v + change
+    v, mean, _ = state
+    place, fall, bend = facts
+    far = np.inf if change > 0.0 else -np.inf
+    if fall < bend:
+        wanted = at + min(max(place - fall * change, 0.0), width)
+        # No worth is so low that a mean is below 0.
+        return (
+            _walked(far, wanted, fall, state, mine, cell, cells)
+            if wanted > 0.0
+            else _walked(v + change, far, fall, state, mine, cell, cells)
+        )
+    part = (mean + bend * change - at) / width
+    if part > 0.0 and part < 1.0:
         ratio = 1.0 / part - 1.0
-        return float(0.5 * soft * (ratio - 1.0 / ratio))
-    wanted = at + min(max(place - fall * change, 0.0), width)
-    if wanted <= 0.0:
-        return v + change
-    if own > 0.0 and whole + most * own <= wanted:
-        return _inverse(wanted - most * own, 0.0, kinks, amount, slope)
-    if own <= 0.0 or start >= wanted:
-        return _inverse(wanted, 0.0, kinks, amount, slope)
-    return _inverse(wanted - own * (1.0 - level), own, kinks, amount, slope)
+        to = 0.5 * soft * (ratio - 1.0 / ratio)
+        if (to > v) == (change > 0.0):
+            return _walked(to, far, fall, state, mine, cell, cells)
+    return _walked(v + change, far, fall, state, mine, cell, cells)
 
 
 @compiled
-def _soft_worth(at: float, width: float, soft: float, v: float, mine: Any, cell: Any) -> tuple[float, float]:
+def _soft_worth(at: float, band: Any, state: Any, mine: Any, cell: int, cells: Any) -> tuple[Any, float]:
     """Newton's method, between bounds, for the worth at which the mean is its place in the band above ``at``; with its slope."""
-    low, high, rate, near = -np.inf, np.inf, 1.0, 0
+    width, soft = band
+    low, high, rate = -np.inf, np.inf, 1.0
     for _ in range(60):
-        mean, bend, near = _mean(v, near, mine[0], mine[1], mine[2], cell)
+        v, mean, near = state
         place, fall = _inside(v, width, soft)
-        rate = bend + fall
         off = mean - place - at
         if off > 0.0:
             high = v
         else:
             low = v
+        end, bend, near = _stretch(v, off < 0.0, near, mine, cell, cells)
+        rate = bend + fall
         change = -off / rate
-        if abs(change) <= _CLOSE * abs(v) or abs(change) <= _CLOSE * soft:
-            return v + change, 1.0 / rate
-        new = _moved(v, change, (mean, bend, place, fall), (width, soft), at, mine, cell)
-        if not (new > low and new < high):
-            new = v + change if np.isinf(high - low) else 0.5 * (low + high)
-        v = new
-    return v, 1.0 / rate
+        if abs(change) <= min(_CLOSE * max(abs(v), soft), abs(end - v)):
+            return (v + change, mean + bend * change, near), 1.0 / rate
+        new = _moved(change, (place, fall, bend), band, at, state, mine, cell, cells)
+        if not (new[0] > low and new[0] < high):
+            to = v + change if np.isinf(high - low) else 0.5 * (low + high)
+            new = _walked(to, np.inf if to > v else -np.inf, fall, state, mine, cell, cells)
+        state = new
+    return state, 1.0 / rate
 
 
 @compiled
-def _one_by_one(at: float, width: float, soft: float, most: float, mine: Any, share: Array, cells: Any) -> float:
-    """Find the worth of a class in each cell by itself, for one level after the other, between bounds: slower, and never astray."""
-    v, own, level, ends = mine
-    kinks, amount, slope = cells
-    low, high = np.inf, -np.inf
-    for cell in range(len(v)):
-        found = _mean(0.0, 0, own[cell], most, level[cell], (kinks[cell], amount[cell], slope[cell]))[0]
-        low, high = min(low, found - width), max(high, found)
+def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells: Any, room: Any) -> float:
+    """Find the worth of a class in each cell by itself, for one level after the other, between bounds."""
+    v, own, most, level = mine
+    means, nears, rates = room
+    low, high = ends
     at = at if at > low and at < high else 0.5 * (low + high)
+    for cell in range(len(v)):
+        means[cell], nears[cell] = _mean(v[cell], (own[cell], most, level[cell]), cell, cells)
     below, above, side, last = 0.0, 0.0, 0, np.inf
-    rates, excess, rise = np.empty(len(v)), 0.0, 1.0
+    excess, rise = 0.0, 1.0
     for count in range(80):
         excess, size, rise = 0.0, 0.0, 0.0
         for cell in range(len(v)):
-            here = (kinks[cell], amount[cell], slope[cell])
-            own_ends = (own[cell], most, level[cell], ends[0, cell], ends[1, cell])
-            v[cell], rates[cell] = _soft_worth(at, width, soft, v[cell], own_ends, here)
+            state = (v[cell], means[cell], nears[cell])
+            (v[cell], means[cell], nears[cell]), rates[cell] = _soft_worth(at, band, state, (own[cell], most, level[cell]), cell, cells)
             excess += share[cell] * v[cell]
             size += share[cell] * abs(v[cell])
             rise += share[cell] * rates[cell]
         if abs(excess) <= _PRECISE * size:
+            at -= excess / rise
             break
         if excess > 0.0:
             below *= 0.5 if side > 0 else 1.0
@@ -153,18 +197,21 @@ def _balance_softly(
     some: Any, level: Array, weight: Array, share: Array, lam: float, epsilon: Array, soft: float, cells: Any, levels: Array, worth: Array
 ) -> None:
     n_cells = len(level)
-    ends = np.empty((2, n_cells))
     kinks, amount, slope = cells
+    room = np.empty(n_cells), np.empty(n_cells, np.int64), np.empty(n_cells)
+    most, unpriced = min(lam, 1.0), np.empty(n_cells)
+    for cell in range(n_cells):
+        unpriced[cell] = _at(0.0, kinks[cell], amount[cell], slope[cell])
     for k in range(some[0], some[1]):
         if not np.isfinite(epsilon[k]):
             continue
-        width, most = epsilon[k] * lam, min(lam, 1.0)
+        width = epsilon[k] * lam
         v, own, t = worth[:, k].copy(), weight[:, k].copy(), level[:, k].copy()
+        low, high = np.inf, -np.inf
         for cell in range(n_cells):
-            ends[0, cell] = _at(t[cell] - 1.0 + most, kinks[cell], amount[cell], slope[cell])
-            ends[1, cell] = _at(t[cell] - 1.0, kinks[cell], amount[cell], slope[cell])
-        mine = (v, own, t, ends)
-        levels[k] = _one_by_one(levels[k], width, soft, most, mine, share, cells)
+            found = unpriced[cell] + own[cell] * min(max(1.0 - t[cell], 0.0), most)
+            low, high = min(low, found - width), max(high, found)
+        levels[k] = _one_by_one(levels[k], (width, soft), (low, high), (v, own, most, t), share, cells, room)
         worth[:, k] = v
 
 
@@ -173,14 +220,12 @@ def balanced_softly(
 ) -> tuple[Array, Array]:
     """Give the best worth of every class for given thresholds, and its levels, from guesses of both; every band is open or absent."""
     worth, levels = np.where(np.isfinite(epsilon), worth, 0.0), np.array(guess, np.float64)
-    order = np.argsort(level, axis=1, kind="stable").astype(np.int64, copy=False)
-    cells = _received(level, order, weight)
-    n_classes = len(levels)
+    cells = received(level, weight)
 
-    def work(part: slice) -> None:
-        _balance_softly((part.start, part.stop), level, weight, share, lam, epsilon, soft, cells, levels, worth)
+    def work(some: slice) -> None:
+        _balance_softly((some.start, some.stop), level, weight, share, lam, epsilon, soft, cells, levels, worth)
 
-    list(in_order(work, parts_of(n_classes, max(1, -(-n_classes // _PARTS)))))
+    spread_out(work, len(levels), level.size)
     return worth, levels
 
 

@@ -29,15 +29,14 @@ from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
 from r2b._solve.solvers.zoom import Zoom
 
-_PATIENCE = 40  # Newton steps before the interior point is tried: nine in ten problems need fewer than ten
-_POLISH = 30  # Newton steps after the interior point; two or three are the rule
+_PATIENCE, _POLISH = 40, 30  # Newton steps before the interior point, where nine in ten need fewer than ten, and after it, two or three
 _BRIEFLY, _DEARLY = 6, 3  # where the interior point may look closer; and where a step of Newton's costs more than one of its
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
 _UNITS = (1e-6, 1e-5)  # in which prices are looked at that an interior point leaves all but right
 _SHARED_UNITS = (1e-3, 1e-5)  # where groups share rows: prices that all but cancel may be far off
-_ZOOM_STEPS = 80  # in such a unit; ten are the rule
+_AFTER_THRESHOLDS, _ZOOM_STEPS = 1e-3, 80  # such a unit where thresholds end short; steps in one, ten as a rule, sixty after thresholds
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 # Of that for any constraint: far from the path's end rows and bands repair what they lack in half the steps where weights differ widely.
@@ -54,8 +53,7 @@ _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point cost
 _MANY_GROUPS, _NARROWEST, _NARROW = 20, 1e-5, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
-_SMALL = 1 << 14  # entries of rows up to which one call for all cells is faster
-_SMALL_MEANS = 1 << 17  # rows times groups, also: means of all cells are one product
+_SMALL, _SMALL_MEANS = 1 << 14, 1 << 17  # entries of rows, and rows times groups, up to which one call for all cells is faster
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
@@ -70,6 +68,8 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
             yield from _by_narrowing(problem, oracle, newton, tol)
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
             return
+        # Thresholds that go in circles are near the answer all the same: there most of it is settled.
+        yield from _by_interior(partial(Zoom, problem, _AFTER_THRESHOLDS), newton, tol, problem, _ZOOM_STEPS)
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
     if _interior_fits(problem):
         attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))

@@ -14,13 +14,14 @@ import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
-from r2b._solve.oracle.memory import ClassOracle, Supports
+from r2b._solve.oracle.memory import ClassOracle
 from r2b._solve.oracle.soft_bands import balanced_softly, places
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdState, gradients
+from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdState
 
 _FIRST, _LAST = 1.0, 3e-6  # softness: prices are of the order of 1, and far above this but where they end at 0
 _ENOUGH = 1e-3  # of the narrowest epsilon: residual at which bands give less
+_ROUGHLY = 0.03  # the same
 _TRIES = 15  # steps for one softness; five are the rule
 _QUICK, _SLOW = 2, 4  # steps from which on the softness falls by as much as before, and more than which it falls by less
 _RATIO, _FASTER, _SLOWER = 0.2, 1.5, 0.6  # from one softness to the next at first, and powers of it
@@ -73,7 +74,8 @@ class SoftBands:
     def step(self, state: SoftState) -> SoftState:
         """One step on the thresholds."""
         inner, taken = self._at(state.soft).step(state.inner), state.taken + 1
-        if inner.residual > _ENOUGH * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
+        enough = _ENOUGH if state.soft <= _LAST else _ROUGHLY
+        if inner.residual > enough * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
             return replace(state, inner=inner, taken=taken)
         seen = self._exact(inner.prices)
         state = replace(state, prices=seen.prices, residual=seen.residual)
@@ -121,22 +123,4 @@ class _SoftThresholds(Thresholds):
         fall = places(at.worth, self.parity.bound.epsilon, self.soft)[1]
         extra = self.damped(_EVEN * damping, lam) + (1.0 + _STIFFER * damping) * fall
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
-        return _solution(at.supports, self.parity.share, extra, at.supports.spread(at.excess), precise)
-
-
-def _solution(supports: Supports, share: Floats, extra: Floats, right: Floats, precise: float) -> Floats:
-    """Solve with the curvature and ``extra`` on changes of worth that balance in every class, by preconditioned conjugate gradients."""
-    inverse = 1.0 / (supports.diagonal + extra)
-    total = share @ inverse
-    # The curvature does not see a constant on all classes of a group, and hardly one on those that lean on a side: with the diagonal
-    # alone hundreds of iterations go into these.
-    loose = supports.diagonal * inverse
-    bend = (loose * (supports.product(loose) + extra * loose)).sum(axis=1)
-
-    def preconditioned(vector: Floats) -> Floats:
-        vector = vector - share @ (vector * inverse) / total
-        common = loose * ((vector * loose).sum(axis=1) / bend)[:, None]
-        return np.asarray(vector * inverse + common - inverse * (share @ common) / total)
-
-    d = gradients(supports, share, extra, right, precise, preconditioned)
-    return np.asarray(d - inverse * (share @ d) / total)
+        return at.supports.solution(at.supports.spread(at.excess), True, self.parity.share, extra, precise)

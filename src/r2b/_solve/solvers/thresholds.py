@@ -9,13 +9,12 @@ to it. The step solves one linear system by conjugate gradients, with products t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Flags, Floats
+from r2b._data.arrays import Floats
 from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.solvers.driver import State
 
@@ -27,7 +26,6 @@ _GENTLER, _ROUGHER, _RECOVERED = 10.0, 30.0, 3.0  # factors of the damping after
 _STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9  # a step is stretched while this part of its slope is left
 _NOISE = 1e-14  # of the dual
 _FALLS = 1e-11  # by how much the dual must fall for a step to count where the residual stays
-_ITERATIONS = 400  # conjugate gradients; forty are the rule
 _SOLVED = 1e-8  # residual at which a problem on the path has done its part
 _NEAR, _LAST_TRIES = 1e-10, 5  # residual from which rounding may hide the rest, and steps without any gain there
 _PATIENCE = 60  # steps for a problem on the path, and without any gain at its end
@@ -148,7 +146,7 @@ class Thresholds:
         damping, first = state.damping, True
         while True:
             worth, level = self._direction(here, state.lam, damping)
-            there, length, gained = self._along_line(here, level, state.lam)
+            there, length, gained = self._along_line(here, worth, level, state.lam)
             if gained or damping >= _MOST:
                 seen = self.look(-there.worth, state.lam)
                 if length == 1.0:
@@ -158,14 +156,14 @@ class Thresholds:
                     return there, seen, max(damping / eased, _LEAST)
             damping, first = max(damping * _GENTLER, _WORTHWHILE), False
 
-    def _along_line(self, here: Point, level: Floats, lam: float) -> tuple[Point, float, bool]:
+    def _along_line(self, here: Point, worth: Floats, level: Floats, lam: float) -> tuple[Point, float, bool]:
         """Go along a direction to where its slope is small: give the point, the length, and whether it is."""
         slope, length = self._slope(here, level), 1.0
-        there = self.point(here.level + level, lam, here.levels, here.worth)
+        there = self.point(here.level + level, lam, here.levels, here.worth + worth)
         ahead = self._slope(there, level)
         if ahead > _GAIN * abs(slope):
             length = max(-slope / (ahead - slope), _SHORTEST)
-            there = self.point(here.level + length * level, lam, here.levels, here.worth)
+            there = self.point(here.level + length * level, lam, here.levels, here.worth + length * worth)
             return there, length, self._slope(there, level) <= _GAIN * abs(slope)
         # Where nothing bends, as between rows that keep their labels, only a bound of a class ends the way.
         while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
@@ -233,7 +231,7 @@ class Thresholds:
         supports = at.supports
         free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
-        return _balanced_solution(supports, free, self.parity.share, self.damped(damping, lam), supports.spread(at.excess), precise)
+        return supports.solution(supports.spread(at.excess), free, self.parity.share, self.damped(damping, lam), precise)
 
     def damped(self, damping: float, lam: float) -> Floats:
         """Give what damping adds to the curvature of each class."""
@@ -251,49 +249,6 @@ class Thresholds:
         low_there, high_there = (at.worth + worth).max(axis=1, keepdims=True), high + worth
         part = np.clip((at.level - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
         return np.where(counts > 0, moved, (1.0 - part) * low_there + part * high_there - at.level)
-
-
-def _balanced_solution(supports: Supports, free: Flags, share: Floats, extra: Floats, right: Floats, precise: float) -> Floats:
-    """Solve with the curvature on changes of worth that balance in every class: ``sum_s W_s d_sk = 0``, and 0 where a class has no price.
-
-    Preconditioned conjugate gradients; a class's balance is kept by the preconditioner.
-    """
-    inverse = np.where(free, 1.0 / (supports.diagonal + extra), 0.0)
-    total = share @ inverse
-    total = np.where(total > 0, total, 1.0)
-
-    def preconditioned(vector: Floats) -> Floats:
-        return np.asarray((vector - share @ (vector * inverse) / total) * inverse)
-
-    d = gradients(supports, share, extra, right, precise, preconditioned)
-    # Flat directions have huge entries, and rounding of those leaves a class out of balance.
-    return np.asarray(d - inverse * (share @ d) / total)
-
-
-def gradients(
-    supports: Supports, share: Floats, extra: Floats, right: Floats, precise: float, preconditioned: Callable[[Floats], Floats]
-) -> Floats:
-    """Solve with the curvature and ``extra`` by conjugate gradients, in the inner product by shares of groups."""
-
-    def product(one: Floats, other: Floats) -> float:
-        return float(share @ (one * other).sum(axis=1))
-
-    d, rest, z = np.zeros_like(right), right.copy(), preconditioned(right)
-    along, size = z.copy(), product(rest, z)
-    enough = precise**2 * size
-    for _ in range(_ITERATIONS):
-        if not size > enough:
-            break
-        image = supports.product(along) + extra * along
-        bent = product(along, image)
-        if not bent > 0:
-            break
-        d += size / bent * along
-        rest -= size / bent * image
-        z = preconditioned(rest)
-        size, before = product(rest, z), size
-        along = z + size / before * along
-    return d
 
 
 def _top(prices: Floats) -> Floats:
