@@ -321,6 +321,7 @@ def by_first(keys: Array) -> tuple[Array, Array]:
 _UNIT = 1074  # every float64 is a whole number of 2**-1074
 _BITS = 53
 _LOW = 27
+_FEW_ROWS = 4  # of a code on average, below which many have one or two
 _MOST_ROWS = 1 << 24  # of a part: whole numbers of 27 bits are added up as floats, which are exact to 53
 
 
@@ -374,10 +375,21 @@ def as_float(total: int) -> float:
 
 
 def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> NDArray[np.float64]:
-    """Give the sum of the weights of each code, rounded once; ``np.bincount`` rounds after every row."""
+    """Give the sum of the weights of each code, rounded once; ``np.bincount`` rounds after every row.
+
+    Examples
+    --------
+    >>> exact_bincount(np.array([0, 1, 1, 1]), np.array([0.1, 1e16, 1.0, 1.0]), 3).tolist()
+    [0.1, 1.0000000000000002e+16, 0.0]
+    """
     if n_codes > 4 * len(codes) + 4096:  # a table of sums larger than the rows: nobody counts these elsewhere
         return np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
-    out = np.zeros(n_codes)
-    for code, total in exact_sums(codes, weight, n_codes).items():
-        out[code] = as_float(total)
+    out, many = np.zeros(n_codes), slice(None)
+    if len(codes) < _FEW_ROWS * n_codes:
+        # One weight is its own sum, and two are rounded once.
+        out = np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
+        many = np.flatnonzero((np.bincount(codes, minlength=n_codes) > 2)[codes])
+    if len(codes[many]):
+        for code, total in exact_sums(codes[many], weight[many], n_codes).items():
+            out[code] = as_float(total)
     return out

@@ -229,15 +229,23 @@ def balanced_softly(
     return worth, levels
 
 
-def places(worth: Array, epsilon: Array, soft: float) -> tuple[Array, Array, Array]:
-    """Give the places in the band, how fast they fall with the worth, and what the prices cost up to a constant."""
+def _places(worth: Array, epsilon: Array, soft: float) -> tuple[Array, Array, Array, Array]:
     u = worth / soft
     root = np.sqrt(1.0 + u * u)
     sum_ = np.where(u >= 0, u + root, 1.0 / (root - u))
-    bounded = np.isfinite(epsilon)
-    width = np.where(bounded, epsilon, 0.0)
-    place = width / (1.0 + sum_)
-    fall = place / (1.0 + sum_) * sum_ / (root * soft)
+    width = np.where(np.isfinite(epsilon), epsilon, 0.0)
+    return width, width / (1.0 + sum_), sum_, root
+
+
+def places(worth: Array, epsilon: Array, soft: float) -> tuple[Array, Array]:
+    """Give the places in the band, and what the prices cost up to a constant."""
+    width, place, sum_, _ = _places(worth, epsilon, soft)
     # The place is the best one for these prices, with a logarithm that keeps it off both sides.
     cost = -worth * place + 0.5 * width * soft * (np.log(sum_) - 2.0 * np.log1p(sum_))
-    return place, fall, np.where(bounded, cost, 0.0)
+    return place, np.where(width > 0.0, cost, 0.0)
+
+
+def falls(worth: Array, epsilon: Array, soft: float) -> Array:
+    """Give how fast the places in the band fall with the worth."""
+    _, place, sum_, root = _places(worth, epsilon, soft)
+    return np.asarray(place / (1.0 + sum_) * sum_ / (root * soft))

@@ -15,11 +15,12 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._solve.oracle.memory import ClassOracle
-from r2b._solve.oracle.soft_bands import balanced_softly, places
+from r2b._solve.oracle.soft_bands import balanced_softly, falls, places
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdState
 
 _FIRST, _LAST = 1.0, 3e-6  # softness: prices are of the order of 1, and far above this but where they end at 0
+_SHOWN = 100.0  # times the last: softness from which on it is worth knowing what exact bands make of its prices
 _ENOUGH = 1e-3  # of the narrowest epsilon: residual at which bands give less
 _ROUGHLY = 0.03  # the same
 _TRIES = 15  # steps for one softness; five are the rule
@@ -32,7 +33,7 @@ _EVEN = 0.01  # times the damping: by how much all else is
 
 @dataclass(frozen=True, eq=False)
 class SoftState(State):
-    """Where the path stands; the residual is that of exact bands, at the last softness whose answer is found.
+    """Where the path stands; the residual is that of exact bands, where it began or near its end.
 
     Attributes
     ----------
@@ -77,8 +78,9 @@ class SoftBands:
         enough = _ENOUGH if state.soft <= _LAST else _ROUGHLY
         if inner.residual > enough * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
             return replace(state, inner=inner, taken=taken)
-        seen = self._exact(inner.prices)
-        state = replace(state, prices=seen.prices, residual=seen.residual)
+        if state.soft <= _SHOWN * _LAST:
+            seen = self._exact(inner.prices)
+            state = replace(state, prices=seen.prices, residual=seen.residual)
         if state.soft <= _LAST:
             return replace(state, stalled=True)
         ratio = float(np.clip(state.ratio ** (_FASTER if taken <= _QUICK else 1.0 if taken <= _SLOW else _SLOWER), _SMALLEST, _LARGEST))
@@ -106,7 +108,7 @@ class _SoftThresholds(Thresholds):
         share = self.parity.share
         prices = prices - share @ prices
         _, level, means, value = self.oracle.respond(prices, lam)
-        place, _, cost = places(-prices, self.parity.bound.epsilon, self.soft)
+        place, cost = places(-prices, self.parity.bound.epsilon, self.soft)
         off = means - place
         off -= share @ off
         return Seen(prices, float(np.abs(off).max()), float(share @ (cost.sum(axis=1) - value)), level)
@@ -120,7 +122,7 @@ class _SoftThresholds(Thresholds):
 
     def change(self, at: Point, lam: float, damping: float) -> Floats:
         """Give the change of worth; too long a step is one across sides of bands, so that damping is in how stiff they are."""
-        fall = places(at.worth, self.parity.bound.epsilon, self.soft)[1]
+        fall = falls(at.worth, self.parity.bound.epsilon, self.soft)
         extra = self.damped(_EVEN * damping, lam) + (1.0 + _STIFFER * damping) * fall
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
         return at.supports.solution(at.supports.spread(at.excess), True, self.parity.share, extra, precise)
