@@ -384,12 +384,13 @@ def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> N
     """
     if n_codes > 4 * len(codes) + 4096:  # a table of sums larger than the rows: nobody counts these elsewhere
         return np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
-    out, many = np.zeros(n_codes), slice(None)
+    out = np.zeros(n_codes)
     if len(codes) < _FEW_ROWS * n_codes:
         # One weight is its own sum, and two are rounded once.
         out = np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
         many = np.flatnonzero((np.bincount(codes, minlength=n_codes) > 2)[codes])
-    if len(codes[many]):
-        for code, total in exact_sums(codes[many], weight[many], n_codes).items():
+        codes, weight = codes[many], weight[many]
+    if len(codes):
+        for code, total in exact_sums(codes, weight, n_codes).items():
             out[code] = as_float(total)
     return out
