@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -181,8 +182,11 @@ def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Flo
     # The balance grows with the level and is piecewise linear: between two of its corners a line tells the root.
     corners = np.concatenate([means + lowest, means + highest])
     corners = np.unique(np.concatenate([corners[np.isfinite(corners)], means, [0.0]]))
-    balance = np.array([float(share @ at(level)) for level in corners])
-    after = int(np.searchsorted(balance, 0.0))
+
+    def balance(corner: int) -> float:
+        return float(share @ at(corners[corner]))
+
+    after = bisect_left(range(len(corners)), 0.0, key=balance)  # of thousands of groups only a few corners are looked at
     if after == 0 or after == len(corners):
         edge = corners[0] if after == 0 else corners[-1]
         moving = share[(at(edge) > lowest) & (at(edge) < highest)].sum() if np.isfinite(edge) else 0.0
@@ -191,8 +195,8 @@ def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Flo
         level = edge - float(share @ at(edge)) / pace if pace > 0 else edge
         return at(level)
     low, high = corners[after - 1], corners[after]
-    span = balance[after] - balance[after - 1]
-    return at(low + (high - low) * (0.0 - balance[after - 1]) / span if span > 0 else high)
+    short, over = balance(after - 1), balance(after)
+    return at(low + (high - low) * (0.0 - short) / (over - short) if over > short else high)
 
 
 def _around_median(prices: Floats, weight: Floats) -> Floats:

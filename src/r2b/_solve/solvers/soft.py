@@ -29,6 +29,8 @@ _RATIO, _FASTER, _SLOWER = 0.2, 1.5, 0.6  # from one softness to the next at fir
 _SMALLEST, _LARGEST = 0.01, 0.3  # ratios
 _STIFFER = 2e3  # times the damping: by how much bands are taken for stiffer than they are
 _EVEN = 0.01  # times the damping: by how much all else is
+_KEPT = 0.5  # of the damping that the last softness needed: the next one needs it too
+_LOOSELY, _LOOSEST = 0.1, 0.03  # how closely directions are found, by what rows are off by: rows bend more than closer ones would gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,8 @@ class SoftBands:
         soft = ratio * state.soft
         begun = self._at(soft).start(inner.prices)
         # At first bands are as stiff as they were: what follows from there to first order goes less astray.
-        begun = replace(begun, level=inner.level, levels=inner.levels, damping=(1.0 / ratio - 1.0) / _STIFFER)
+        damping = max((1.0 / ratio - 1.0) / _STIFFER, _KEPT * state.inner.damping)
+        begun = replace(begun, level=inner.level, levels=inner.levels, damping=damping)
         return replace(state, inner=begun, soft=soft, ratio=ratio, taken=0)
 
     def _at(self, soft: float) -> _SoftThresholds:
@@ -110,8 +113,7 @@ class _SoftThresholds(Thresholds):
         _, level, means, value = self.oracle.respond(prices, lam)
         place, cost = places(-prices, self.parity.bound.epsilon, self.soft)
         off = means - place
-        off -= share @ off
-        return Seen(prices, float(np.abs(off).max()), float(share @ (cost.sum(axis=1) - value)), level)
+        return Seen(prices, float(share @ (cost.sum(axis=1) - value)), level, lambda: off - share @ off)
 
     def point(self, level: Floats, lam: float, levels: Floats, worth: Floats) -> Point:
         """Give the best prices for these thresholds."""
@@ -124,5 +126,5 @@ class _SoftThresholds(Thresholds):
         """Give the change of worth; too long a step is one across sides of bands, so that damping is in how stiff they are."""
         fall = falls(at.worth, self.parity.bound.epsilon, self.soft)
         extra = self.damped(_EVEN * damping, lam) + (1.0 + _STIFFER * damping) * fall
-        precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
+        precise = float(np.clip(_LOOSELY * np.abs(at.excess).max(), 1e-10, _LOOSEST))
         return at.supports.solution(at.supports.spread(at.excess), True, self.parity.share, extra, precise)

@@ -9,7 +9,9 @@ to it. The step solves one linear system by conjugate gradients, with products t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,10 +21,10 @@ from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.solvers.driver import State
 
 _GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
-_GAIN = 0.9  # a step must leave less than this part of the slope along it
+_GAIN = 0.5  # a step must leave less than this part of the slope along it
 _SHORTEST = 0.3  # a step is cut to no less; below that damping is the better remedy
 _LEAST, _WORTHWHILE, _MOST = 1e-9, 1e-3, 1e3  # damping, in units of a class's mean over lam
-_GENTLER, _ROUGHER, _RECOVERED = 10.0, 30.0, 3.0  # factors of the damping after a failure, a success, a success that took several tries
+_GENTLER, _ROUGHER, _RECOVERED = 10.0, 5.0, 3.0  # factors of the damping after a failure, a success, a success that took several tries
 _STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9  # a step is stretched while this part of its slope is left
 _NOISE = 1e-14  # of the dual
 _FALLS = 1e-11  # by how much the dual must fall for a step to count where the residual stays
@@ -80,12 +82,17 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Prices, their residual, the value of the dual, which falls towards the answer, and the best thresholds of the rows."""
+    """Prices, the value of the dual, which falls towards the answer, the best thresholds of the rows, and how to tell the residual."""
 
     prices: Floats
-    residual: float
     dual: float
     level: Floats
+    off: Callable[[], Floats]
+
+    @cached_property
+    def residual(self) -> float:
+        """How far the prices are from optimal; found where it is asked for, since it may cost more than the rest."""
+        return float(np.abs(self.off()).max())
 
     def better(self, other: Seen) -> Seen:
         """Give the one with the lower dual, or where that does not tell them apart the one with the lower residual."""
@@ -206,9 +213,8 @@ class Thresholds:
         total = self.parity.share @ priced
         prices = prices - priced * (self.parity.share @ prices) / np.where(total > 0, total, 1.0)
         _, level, means, value = self.oracle.respond(prices, lam)
-        target = self.parity.project(means + prices / (_GAMMA * lam))
         dual = self.parity.support(self.parity.settle(prices)) - float(self.parity.share @ value)
-        return Seen(prices, float(np.abs(means - target.means).max()), dual, level)
+        return Seen(prices, dual, level, lambda: means - self.parity.project(means + prices / (_GAMMA * lam)).means)
 
     def point(self, level: Floats, lam: float, levels: Floats, worth: Floats) -> Point:
         """Give the best prices for these thresholds; levels and worth are near them."""
