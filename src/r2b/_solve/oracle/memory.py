@@ -18,7 +18,7 @@ from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, reference
 from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
 from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Responses, Samples
-from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
+from r2b._solve.oracle.thinning import FEWEST_PER_PRICE, ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
@@ -98,12 +98,14 @@ class MemoryOracle(BlockOracle):
         return evidence(self.blocks.with_answers(answers).run(task), self._cell_weight, self.total_weight)
 
     def samples(self) -> Samples | None:
-        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
+        """Give a small and a larger sample of the rows, to come near with; None where all rows are cheap to read, or too few."""
         if self.rows.merged or self.rows.labels.size < THIN_FROM:  # merged rows are all different: none stands for another
             return None
         n_rows, n_classes = self.rows.labels.shape
         enough = min(ROWS_PER_PRICE * self.rows.n_groups * n_classes, n_rows // 4, _WORTH * n_rows // n_classes)
         sizes = sample_sizes(n_rows, enough)
+        if sizes[1] < FEWEST_PER_PRICE * self.rows.n_groups * n_classes:
+            return None
         small, large = (MemoryOracle(thin(self.rows, size), self.kernel_choice, self.threads) for size in sizes)
         # With a truth of their own the means of labels are those of others.
         return Samples(small, large, self.label_means() - small.label_means() if self.truth is None else None)
