@@ -111,7 +111,9 @@ class MemoryOracle(BlockOracle):
         return Samples(small, large, self.label_means() - small.label_means() if self.truth is None else None)
 
 
-MANY_ENTRIES = 1 << 17  # of merged rows, from where on their structure saves more than loading its kernels costs
+MANY_ENTRIES = 1 << 16  # of merged rows, from where on their structure saves more than loading its kernels costs, half a second
+# Where weights differ by this much an interior point takes seconds, or ends short, on tables a quarter of that size.
+_UNEVEN, _UNEVEN_ENTRIES = 1e4, 1 << 14
 _WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
 _SORTED_ENTRIES = 1 << 13  # from which on threads sort
 _ITERATIONS = 400  # conjugate gradients; twenty are the rule
@@ -223,7 +225,7 @@ class ClassOracle:
         assert rows.classes is not None, "these rows are no classes"
         self.rows = rows
         self.threads = threads or cores()
-        few = kernel == "auto" and rows.entries < MANY_ENTRIES
+        few = kernel == "auto" and not _structured(rows)
         self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is reference else "compiled"
         self.kernel: ModuleType = classes_plain
         if self.kernel_choice == "compiled":
@@ -320,11 +322,19 @@ def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Ar
         room[at] = 0.0
 
 
+def _structured(rows: Rows) -> bool:
+    """Whether class labels are many, or weigh so differently, that kernels for their structure are loaded."""
+    if rows.entries >= MANY_ENTRIES or rows.entries < _UNEVEN_ENTRIES or rows.weight is None:
+        return rows.entries >= MANY_ENTRIES
+    counted = rows.weight[rows.weight > 0]
+    return bool(counted.max(initial=0.0) > _UNEVEN * counted.min(initial=np.inf))
+
+
 def oracle_of(
     rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None
 ) -> MemoryOracle | ClassOracle:
-    """Choose the oracle for rows in memory: many classes go by their structure."""
-    if rows.classes is not None and rows.entries >= MANY_ENTRIES:
+    """Choose the oracle for rows in memory: many classes go by their structure, and fewer where weights differ widely."""
+    if rows.classes is not None and _structured(rows):
         return ClassOracle(rows, kernel, threads)
     return MemoryOracle(rows, kernel, threads, truth)
 
