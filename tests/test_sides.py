@@ -11,8 +11,8 @@ from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.oracle import ClassOracle
 from r2b._solve.oracle.memory import MemoryOracle, oracle_of
-from r2b._solve.solvers.inverses import inverse, inverses
-from r2b._solve.solvers.levels import face_step
+from r2b._solve.solvers.inverses import inverses
+from r2b._solve.solvers.newton import level_step
 from r2b._solve.solvers.splitting import sided
 
 
@@ -34,7 +34,7 @@ def test_inverses_of_what_is_joined_are_inverses(n_joined):
 def test_what_halves_lose_pivots_find():
     # Its first half is all but singular, so that halves have no digits left; with rows exchanged it is all but a diagonal.
     matrix = np.kron(np.array([[1e-14, 1.0], [1.0, 1e-14]]), np.eye(80)) + 1e-3
-    assert np.abs(inverse(matrix) @ matrix - np.eye(160)).max() < 1e-10
+    assert np.abs(inverses(matrix) @ matrix - np.eye(160)).max() < 1e-10
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 1e-3, 1e-2])
@@ -49,8 +49,7 @@ def test_on_the_sides_that_are_found_lies_the_optimum_of_the_model(epsilon):
     prices -= share @ prices
     residual = float(np.abs(means - parity.project(means + prices).means).max())
     seen = sided(parity, blocks, prices, means, parity.project(means + prices), 0.0, 1e-3 * residual)
-    balance = -(share @ np.where(seen.clipped, prices, 0.0))
-    step = face_step(blocks, seen.clipped, means - seen.means, prices, share, 0.0, balance)
+    step = level_step(blocks, seen.clipped, means - seen.means, prices, share, 0.0)
     there = means - np.einsum("skl,sl->sk", blocks, step)
     assert 0 < seen.clipped.mean() <= 1
     # Prices are optimal for means that follow them exactly when these are the projection of both together.

@@ -13,7 +13,7 @@ _TRUSTED = 1e-3  # by how much an inverse by halves may be off; refining takes c
 
 
 def inverses(blocks: Floats) -> Floats:
-    """Invert each group's matrix.
+    """Invert each group's matrix, or the only one.
 
     Examples
     --------
@@ -21,21 +21,19 @@ def inverses(blocks: Floats) -> Floats:
     array([[[0.5 , 0.  ],
             [0.  , 0.25]]])
     """
-    if blocks.shape[1] < SPREAD:  # small systems are solved by the thousand: what a pool would cost them counts
-        return np.asarray(np.linalg.inv(blocks))
+    if blocks.ndim == 2:
+        return _inverse(blocks)
     inverted = np.empty(blocks.shape)
 
     def work(part: slice) -> None:
-        inverted[part.start] = inverse(blocks[part.start])
+        inverted[part.start] = _inverse(blocks[part.start])
 
     list(in_order(work, parts_of(len(blocks), 1)))
     return inverted
 
 
-def inverse(block: Floats) -> Floats:
+def _inverse(block: Floats) -> Floats:
     """Invert one matrix. Where bands are wide, or rows sure of their class, most of its rows hold nothing but their diagonal."""
-    if len(block) < SPREAD:
-        return np.asarray(np.linalg.inv(block))
     joined = np.flatnonzero(np.count_nonzero(block, axis=1) > 1)
     if len(joined) == len(block):
         return _dense(block)

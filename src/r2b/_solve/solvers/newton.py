@@ -15,32 +15,132 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Flags, Floats
+from r2b._data.compute import parts_of
 from r2b._solve.oracle.reference import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.faces import FaceSteps, Steps
-from r2b._solve.solvers.levels import LevelSystem, face_step, groups_in_parts, level_step, products
+from r2b._solve.solvers.faces import Curvature, FaceSteps, Steps
+from r2b._solve.solvers.inverses import SPREAD, inverses
 from r2b._solve.solvers.splitting import sided
 
-__all__ = ["Curvature", "LevelSystem", "Newton", "NewtonState", "groups_in_parts", "level_step", "products"]
+_REFINEMENTS, _ROUNDING = 2, 1e-14  # of the right-hand side: where nothing is left to refine
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """Minus the derivative of the group means by the prices.
+def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
+    """Cut the groups into parts for threads: one each where blocks are large, else all together."""
+    return parts_of(n_groups, 1 if n_classes >= SPREAD else n_groups)
 
-    Attributes
+
+def _inverted(blocks: Floats) -> Floats:
+    # Small systems are solved by the thousand: what anything else would cost them counts.
+    return np.asarray(np.linalg.inv(blocks)) if blocks.shape[-1] < SPREAD else inverses(blocks)
+
+
+def products(blocks: Floats, vectors: Floats) -> Floats:
+    """Multiply each group's block by its vector; as a product of matrices, which is several times faster than einsum here."""
+    return np.asarray(np.matmul(blocks, vectors[:, :, None])[:, :, 0])
+
+
+class LevelSystem:
+    """The linear system that Newton and the interior points share: one block per group, one common level per class.
+
+    Find d (groups x classes) and levels l (classes) such that, with M_s symmetric positive definite,
+
+        (M_s d_s)_k = r_sk + g_sk l_k          where ``free[s, k]``,      d_sk = 0 elsewhere,
+        sum_s W_s g_sk d_sk + o_k l_k = b_k    for every class k with a free entry.
+
+    For the paper's bound all slopes g are 1 and o is 0. Eliminating the groups leaves one L x L system for the levels. It is factorised
+    once and solved for several right-hand sides.
+
+    Parameters
     ----------
-    blocks : ndarray of shape (n_groups, n_classes, n_classes) or None
-        Where every group is a cell.
-    components : list of ndarray of shape (n, n_classes, n, n_classes)
-        Else, for each component of the constraint with n groups, the derivative times the share of the group it is of: symmetric.
-    entries : ndarray of bool, shape (n_groups, n_classes), optional
-        The prices that it is known for, where it is not all of them.
+    blocks : ndarray of shape (n_groups, n_classes, n_classes)
+        The matrices M_s; overwritten.
+    free : ndarray of bool, shape (n_groups, n_classes), or None
+        None for all of them.
+    weight : ndarray of shape (n_groups,)
+    slope : ndarray of shape (n_groups, n_classes), optional
+    corner : ndarray of shape (n_classes,), optional
     """
 
-    blocks: Floats | None
-    components: list[Floats]
-    entries: Flags | None = None
+    def __init__(
+        self, blocks: Floats, free: Flags | None, weight: Floats, slope: Floats | None = None, corner: Floats | None = None
+    ) -> None:
+        if free is None:
+            self.blocks, self.weight, self.slope, self.corner = blocks, weight, None, None
+            self.all_free = self.all_used = True
+            self.inverse = _inverted(blocks)
+            self.levels = _inverted((weight @ self.inverse.reshape(len(weight), -1)).reshape(blocks.shape[1:]))
+            return
+        self.all_free = bool(free.all())
+        if not self.all_free:
+            blocks *= free[:, :, None]
+            blocks *= free[:, None, :]
+            np.einsum("skk->sk", blocks)[~free] = 1.0
+        self.blocks = blocks
+        self.inverse = _inverted(blocks)
+        self.free = free
+        self.weight = weight
+        self.slope, self.corner = slope, corner
+        self.unused = ~free.any(axis=0) if slope is None else ~(free & (slope != 0)).any(axis=0)
+        apart = self.inverse if self.all_free else self.inverse * (free[:, :, None] & free[:, None, :])
+        apart = apart if slope is None else apart * slope[:, :, None] * slope[:, None, :]
+        schur = (weight @ apart.reshape(len(weight), -1)).reshape(blocks.shape[1:])
+        if corner is not None:
+            np.einsum("kk->k", schur)[:] += corner
+        self.all_used = not self.unused.any()
+        if not self.all_used:
+            schur[self.unused, self.unused] = 1.0
+        self.levels = _inverted(schur)
+
+    def solve(self, right: Floats, balance: Floats) -> Floats:
+        """Return d for right-hand sides r (groups x classes) and b (classes)."""
+        return self.solve_with_levels(right, balance)[0]
+
+    def solve_with_levels(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        """Return d and l."""
+        d, levels = self.once(right, balance)
+        enough = _ROUNDING * max(float(np.abs(right).max()), float(np.abs(balance).max()))
+        # Explicit inverses of nearly singular blocks lose digits; refining against the blocks themselves brings them back.
+        for _ in range(_REFINEMENTS):
+            missing = balance - self._added(d) - (0.0 if self.corner is None else self.corner * levels)
+            rest = right + self._sloped(levels) - products(self.blocks, d)
+            rest = rest if self.all_free else np.where(self.free, rest, 0.0)
+            missing = missing if self.all_used else np.where(self.unused, 0.0, missing)
+            if np.abs(rest).max() <= enough and np.abs(missing).max() <= enough:
+                break
+            more, lift = self.once(rest, missing)
+            d, levels = d + more, levels + lift
+        return d, levels
+
+    def once(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
+        """Return d and l without refinement."""
+        own = self._apply(right)
+        missing = balance - self._added(own)
+        levels: Floats = self.levels @ (missing if self.all_used else np.where(self.unused, 0.0, missing))
+        return own + self._apply(self._sloped(levels)), levels
+
+    def _sloped(self, levels: Floats) -> Floats:
+        return levels if self.slope is None else self.slope * levels
+
+    def _added(self, d: Floats) -> Floats:
+        return np.asarray(self.weight @ (d if self.slope is None else self.slope * d))
+
+    def _apply(self, right: Floats) -> Floats:
+        if self.all_free:
+            return np.asarray(np.matmul(self.inverse, right)) if right.ndim == 1 else products(self.inverse, right)
+        return products(self.inverse, np.where(self.free, right, 0.0)) * self.free
+
+
+def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float = 0.0) -> Floats:
+    """Give the step of groups that are cells: entries inside the band go to price 0, those on it share one level per class.
+
+    The gap is that of the projection with this gamma; with 0, of any means on the face.
+    """
+    held = np.where(clipped, 0.0, -prices)
+    blocks = curvature.copy()
+    np.einsum("skk->sk", blocks)[:] += damping
+    balance = share @ np.where(clipped, gamma * gap if gamma else -prices, 0.0)
+    return LevelSystem(blocks, clipped, share).solve(gap - products(curvature, held), balance) + held
 
 
 _SIDED = 32  # classes from which systems are dear enough to find out beforehand which sides of their bands means lean on
@@ -48,10 +148,9 @@ _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes th
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
 _SLOW = 0.3  # of the residual: a step with a sample's curvature that leaves more costs more than it saves, and so would the next
-_AHEAD = 10  # steps on a sample before all rows are asked again
-_FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
-_PROVEN = 0.9e-9  # of what a certificate lets pass, which is 1e-9
-_SETTLED = 1e-10  # of lam: by how much prices may be out of balance for labels to stay as they are when that is taken away
+_AHEAD, _FAR = 10, 0.01  # steps on a sample before all rows are asked again; of the residual, where they go beyond what it can tell
+# Of what a certificate lets pass, which is 1e-9; of lam: by how far prices out of balance leave labels as they are when that is taken away.
+_PROVEN, _SETTLED = 0.9e-9, 1e-10
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -144,8 +243,7 @@ class Newton:
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success. A sample that does not help is left."""
         new = self._step(state)
-        slow = self.sample is not None and new.residual > _SLOW * state.residual
-        return replace(new, stalled=True) if slow else new
+        return replace(new, stalled=True) if self.sample is not None and new.residual > _SLOW * state.residual else new
 
     def _step(self, state: NewtonState) -> NewtonState:
         ahead = self._step_on_sample(state)
@@ -206,8 +304,8 @@ class Newton:
 
     def _looks_ahead(self, state: NewtonState) -> bool:
         """Whether a step costs so much that sides of bands are found out before it, and damping is changed with care."""
-        blocks = None if state.curvature is None else state.curvature.blocks
-        return isinstance(blocks, np.ndarray) and (self.long or blocks.shape[1] >= _SIDED)
+        many = self.long or state.prices.shape[1] >= _SIDED
+        return many and state.curvature is not None and isinstance(state.curvature.blocks, np.ndarray)
 
     def _released(self, state: NewtonState, entries: Flags) -> NewtonState:
         """See a state as if the bound did not hold these entries."""
@@ -253,15 +351,13 @@ class Newton:
 
         It is free of cancellation, so it still tells two points apart where their merits agree to rounding.
         """
-        settled = self.parity.settle(state.prices)
-        return self.parity.support(settled) - self.parity.product(settled, state.means)
+        return self.parity.support(settled := self.parity.settle(state.prices)) - self.parity.product(settled, state.means)
 
     def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
         return self._judged(prices, evaluated(self.oracle, self.parity, prices, self.lam), damping)
 
     def _judged(self, prices: Floats, seen: Evaluation, damping: float) -> NewtonState:
-        parity, gamma = self.parity, self.gamma
-        means, value = seen.means, seen.value
+        parity, gamma, means, value = self.parity, self.gamma, seen.means, seen.value
         if self.lean is not None:
             means, value = means + self.lean, value + parity.product(prices, self.lean)
         target = parity.project(means + prices / gamma)
@@ -298,8 +394,6 @@ class Newton:
         return lambda damping: level_step(blocks, clipped, state.gap, state.prices, parity.share, damping, self.gamma)
 
     def _sided_step(self, state: NewtonState, blocks: Floats, damping: float) -> Floats:
-        """Give the step on the face where the model of the rows has its answer: which sides of bands means lean on is no part of a step."""
-        parity, prices = self.parity, state.prices
-        seen = sided(parity, blocks, prices, state.means, state.target, damping, state.residual)
-        balance = -(parity.share @ np.where(seen.clipped, prices, 0.0))
-        return face_step(blocks, seen.clipped, state.means - seen.means, prices, parity.share, damping, balance)
+        """Give the step on the face where the model of the rows has its answer."""
+        seen = sided(self.parity, blocks, state.prices, state.means, state.target, damping, state.residual)
+        return level_step(blocks, seen.clipped, state.means - seen.means, state.prices, self.parity.share, damping)
