@@ -153,7 +153,7 @@ class Supports:
 
     def solution(self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float) -> Floats:
         """Solve with the curvature and ``extra``, on changes of what is free that balance in every class by the shares of cells."""
-        extra = np.ascontiguousarray(np.broadcast_to(extra, right.shape))
+        extra = np.broadcast_to(extra, right.shape).copy()  # not a view to read only, for which kernels would be compiled once more
         inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
         tables = (self.order, self.size, self.own, self.weight, self._reach)
         found = self.kernel.solution(right, share, extra, inverse, self.diagonal * inverse, self.lam, tables, precise, _ITERATIONS)
