@@ -18,7 +18,7 @@ from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, reference
 from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
 from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Responses, Samples
-from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
+from r2b._solve.oracle.thinning import FEWEST_PER_PRICE, ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
@@ -98,18 +98,22 @@ class MemoryOracle(BlockOracle):
         return evidence(self.blocks.with_answers(answers).run(task), self._cell_weight, self.total_weight)
 
     def samples(self) -> Samples | None:
-        """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
+        """Give a small and a larger sample of the rows, to come near with; None where all rows are cheap to read, or too few."""
         if self.rows.merged or self.rows.labels.size < THIN_FROM:  # merged rows are all different: none stands for another
             return None
         n_rows, n_classes = self.rows.labels.shape
         enough = min(ROWS_PER_PRICE * self.rows.n_groups * n_classes, n_rows // 4, _WORTH * n_rows // n_classes)
         sizes = sample_sizes(n_rows, enough)
+        if sizes[1] < FEWEST_PER_PRICE * self.rows.n_groups * n_classes:
+            return None
         small, large = (MemoryOracle(thin(self.rows, size), self.kernel_choice, self.threads) for size in sizes)
         # With a truth of their own the means of labels are those of others.
         return Samples(small, large, self.label_means() - small.label_means() if self.truth is None else None)
 
 
-MANY_ENTRIES = 1 << 17  # of merged rows, from where on their structure saves more than loading its kernels costs
+MANY_ENTRIES = 1 << 16  # of merged rows, from where on their structure saves more than loading its kernels costs, half a second
+# Where weights differ by this much an interior point takes seconds, or ends short, on tables a quarter of that size.
+_UNEVEN, _UNEVEN_ENTRIES = 1e4, 1 << 14
 _WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
 _SORTED_ENTRIES = 1 << 13  # from which on threads sort
 _ITERATIONS = 400  # conjugate gradients; twenty are the rule
@@ -149,7 +153,7 @@ class Supports:
 
     def solution(self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float) -> Floats:
         """Solve with the curvature and ``extra``, on changes of what is free that balance in every class by the shares of cells."""
-        extra = np.ascontiguousarray(np.broadcast_to(extra, right.shape))
+        extra = np.broadcast_to(extra, right.shape).copy()  # not a view to read only, for which kernels would be compiled once more
         inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
         tables = (self.order, self.size, self.own, self.weight, self._reach)
         found = self.kernel.solution(right, share, extra, inverse, self.diagonal * inverse, self.lam, tables, precise, _ITERATIONS)
@@ -221,7 +225,7 @@ class ClassOracle:
         assert rows.classes is not None, "these rows are no classes"
         self.rows = rows
         self.threads = threads or cores()
-        few = kernel == "auto" and rows.entries < MANY_ENTRIES
+        few = kernel == "auto" and not _structured(rows)
         self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is reference else "compiled"
         self.kernel: ModuleType = classes_plain
         if self.kernel_choice == "compiled":
@@ -318,11 +322,19 @@ def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Ar
         room[at] = 0.0
 
 
+def _structured(rows: Rows) -> bool:
+    """Whether class labels are many, or weigh so differently, that kernels for their structure are loaded."""
+    if rows.entries >= MANY_ENTRIES or rows.entries < _UNEVEN_ENTRIES or rows.weight is None:
+        return rows.entries >= MANY_ENTRIES
+    counted = rows.weight[rows.weight > 0]
+    return bool(counted.max(initial=0.0) > _UNEVEN * counted.min(initial=np.inf))
+
+
 def oracle_of(
     rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None
 ) -> MemoryOracle | ClassOracle:
-    """Choose the oracle for rows in memory: many classes go by their structure."""
-    if rows.classes is not None and rows.entries >= MANY_ENTRIES:
+    """Choose the oracle for rows in memory: many classes go by their structure, and fewer where weights differ widely."""
+    if rows.classes is not None and _structured(rows):
         return ClassOracle(rows, kernel, threads)
     return MemoryOracle(rows, kernel, threads, truth)
 

@@ -15,6 +15,8 @@ _SEED = 0x7217
 
 THIN_FROM = 1 << 21  # entries from which a solve starts on samples
 ROWS_PER_PRICE = 20  # with fewer a sample tells little of the curvature: passes then go up by more than a larger one costs
+# With fewer still the sample has another answer than all rows, on faces of its own, and solving for its prices costs what it does on all.
+FEWEST_PER_PRICE = 4
 _PARTS = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
 
 

@@ -7,18 +7,38 @@ left is one linear system for each component of the constraint, over orthonormal
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
-from r2b._data.arrays import Floats, Places
+from r2b._data.arrays import Flags, Floats, Places
 
 _LEAST_DAMPING = 1e-11  # of 1 / lam: families that imply each other leave directions without any curvature
 
 _DENSE = 256  # prices up to which one dense table is faster
 
 Steps = Callable[[float], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Minus the derivative of the group means by the prices.
+
+    Attributes
+    ----------
+    blocks : ndarray of shape (n_groups, n_classes, n_classes) or None
+        Where every group is a cell.
+    components : list of ndarray of shape (n, n_classes, n, n_classes)
+        Else, for each component of the constraint with n groups, the derivative times the share of the group it is of: symmetric.
+    entries : ndarray of bool, shape (n_groups, n_classes), optional
+        The prices that it is known for, where it is not all of them.
+    """
+
+    blocks: Floats | None
+    components: list[Floats]
+    entries: Flags | None = None
 
 
 class FaceSteps:

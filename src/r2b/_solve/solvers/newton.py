@@ -7,6 +7,7 @@ C the set of means that parity allows. E is piecewise affine, so near the end a 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,26 +15,24 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Flags, Floats
-from r2b._data.compute import in_order, parts_of
+from r2b._data.compute import parts_of
 from r2b._solve.oracle.reference import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.faces import FaceSteps, Steps
+from r2b._solve.solvers.faces import Curvature, FaceSteps, Steps
+from r2b._solve.solvers.inverses import SPREAD, inverses
+from r2b._solve.solvers.splitting import sided
 
-_REFINEMENTS = 2
-_ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
-_SPREAD = 100  # classes from which the block of one group is work enough for a thread
+_REFINEMENTS, _ROUNDING = 2, 1e-14  # of the right-hand side: where nothing is left to refine
 
 
 def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
     """Cut the groups into parts for threads: one each where blocks are large, else all together."""
-    return parts_of(n_groups, 1 if n_classes >= _SPREAD else n_groups)
+    return parts_of(n_groups, 1 if n_classes >= SPREAD else n_groups)
 
 
-def _inverses(blocks: Floats) -> Floats:
-    if blocks.shape[1] < _SPREAD:  # small systems are solved by the thousand: what a pool would cost them counts
-        return np.asarray(np.linalg.inv(blocks))
-    parts = groups_in_parts(*blocks.shape[:2])
-    return np.concatenate(list(in_order(lambda part: np.linalg.inv(blocks[part]), parts)))
+def _inverted(blocks: Floats) -> Floats:
+    # Small systems are solved by the thousand: what anything else would cost them counts.
+    return np.asarray(np.linalg.inv(blocks)) if blocks.shape[-1] < SPREAD else inverses(blocks)
 
 
 def products(blocks: Floats, vectors: Floats) -> Floats:
@@ -69,8 +68,8 @@ class LevelSystem:
         if free is None:
             self.blocks, self.weight, self.slope, self.corner = blocks, weight, None, None
             self.all_free = self.all_used = True
-            self.inverse = _inverses(blocks)
-            self.levels = np.linalg.inv((weight @ self.inverse.reshape(len(weight), -1)).reshape(blocks.shape[1:]))
+            self.inverse = _inverted(blocks)
+            self.levels = _inverted((weight @ self.inverse.reshape(len(weight), -1)).reshape(blocks.shape[1:]))
             return
         self.all_free = bool(free.all())
         if not self.all_free:
@@ -78,7 +77,7 @@ class LevelSystem:
             blocks *= free[:, None, :]
             np.einsum("skk->sk", blocks)[~free] = 1.0
         self.blocks = blocks
-        self.inverse = _inverses(blocks)
+        self.inverse = _inverted(blocks)
         self.free = free
         self.weight = weight
         self.slope, self.corner = slope, corner
@@ -91,7 +90,7 @@ class LevelSystem:
         self.all_used = not self.unused.any()
         if not self.all_used:
             schur[self.unused, self.unused] = 1.0
-        self.levels = np.asarray(np.linalg.inv(schur), dtype=np.float64)
+        self.levels = _inverted(schur)
 
     def solve(self, right: Floats, balance: Floats) -> Floats:
         """Return d for right-hand sides r (groups x classes) and b (classes)."""
@@ -132,42 +131,26 @@ class LevelSystem:
         return products(self.inverse, np.where(self.free, right, 0.0)) * self.free
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """Minus the derivative of the group means by the prices.
+def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float = 0.0) -> Floats:
+    """Give the step of groups that are cells: entries inside the band go to price 0, those on it share one level per class.
 
-    Attributes
-    ----------
-    blocks : ndarray of shape (n_groups, n_classes, n_classes) or None
-        Where every group is a cell.
-    components : list of ndarray of shape (n, n_classes, n, n_classes)
-        Else, for each component of the constraint with n groups, the derivative times the share of the group it is of: symmetric.
-    entries : ndarray of bool, shape (n_groups, n_classes), optional
-        The prices that it is known for, where it is not all of them.
+    The gap is that of the projection with this gamma; with 0, of any means on the face.
     """
-
-    blocks: Floats | None
-    components: list[Floats]
-    entries: Flags | None = None
-
-
-def level_step(curvature: Floats, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
-    """Give the step of groups that are cells: entries inside the band go to price 0, those on it share one level per class."""
     held = np.where(clipped, 0.0, -prices)
     blocks = curvature.copy()
     np.einsum("skk->sk", blocks)[:] += damping
-    right = gap - products(curvature, held)
-    balance = gamma * (share @ np.where(clipped, gap, 0.0))
-    return LevelSystem(blocks, clipped, share).solve(right, balance) + held
+    balance = share @ np.where(clipped, gamma * gap if gamma else -prices, 0.0)
+    return LevelSystem(blocks, clipped, share).solve(gap - products(curvature, held), balance) + held
 
 
+_SIDED = 32  # classes from which systems are dear enough to find out beforehand which sides of their bands means lean on
 _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
-_AHEAD = 10  # steps on a sample before all rows are asked again
-_FAR = 0.01  # of the residual: where steps on a sample go beyond what the sample can tell
-_PROVEN = 0.9e-9  # of what a certificate lets pass, which is 1e-9
-_SETTLED = 1e-10  # of lam: by how much prices may be out of balance for labels to stay as they are when that is taken away
+_SLOW = 0.3  # of the residual: a step with a sample's curvature that leaves more costs more than it saves, and so would the next
+_AHEAD, _FAR = 10, 0.01  # steps on a sample before all rows are asked again; of the residual, where they go beyond what it can tell
+# Of what a certificate lets pass, which is 1e-9; of lam: by how far prices out of balance leave labels as they are when that is taken away.
+_PROVEN, _SETTLED = 0.9e-9, 1e-10
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 
@@ -220,6 +203,8 @@ class Newton:
         Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
     damping : float
         To begin with, in units of 1 / lam.
+    long : bool
+        Whether a pass over the oracle's rows costs more than the arithmetic of a step.
     """
 
     near: ClassVar[float] = 1e-4
@@ -230,6 +215,7 @@ class Newton:
     name: str = "newton"
     lean: Floats | None = None
     damping: float = 1e-3
+    long: bool = False
 
     @property
     def gamma(self) -> float:
@@ -255,7 +241,11 @@ class Newton:
         return self._steps(replace(moved, curvature=here.curvature))(damping) - self._steps(here)(damping)
 
     def step(self, state: NewtonState) -> NewtonState:
-        """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success."""
+        """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success. A sample that does not help is left."""
+        new = self._step(state)
+        return replace(new, stalled=True) if self.sample is not None and new.residual > _SLOW * state.residual else new
+
+    def _step(self, state: NewtonState) -> NewtonState:
         ahead = self._step_on_sample(state)
         if ahead is not None:
             return ahead
@@ -300,15 +290,22 @@ class Newton:
     def _candidate(self, state: NewtonState, steps: Steps, damping: float) -> NewtonState | None:
         try:
             prices = state.prices + steps(damping / self.lam)
-            found = self._evaluate(prices, damping=max(damping / 20, 1e-13))
+            ahead = self._looks_ahead(state)
+            # Where steps are dear, damping that had to grow stays for the next one: what fails costs as much as what serves.
+            found = self._evaluate(prices, damping=damping if ahead and damping > state.damping else max(damping / 20, 1e-13))
             turned: Flags = (state.prices * prices < 0) & self.parity.banded
-            if damping == state.damping and turned.any() and not self._accept(state, found):
+            if damping == state.damping and turned.any() and not ahead and not self._accept(state, found):
                 # A price that turns its sign jumps across its band: the step is made again with it at 0, inside. Later tries are short.
                 prices = state.prices + self._steps(self._released(state, turned))(damping / self.lam)
                 found = self._evaluate(prices, damping=found.damping)
         except np.linalg.LinAlgError:  # singular to the last bit: more damping will do
             return None
         return found
+
+    def _looks_ahead(self, state: NewtonState) -> bool:
+        """Whether a step costs so much that sides of bands are found out before it, and damping is changed with care."""
+        many = self.long or state.prices.shape[1] >= _SIDED
+        return many and state.curvature is not None and isinstance(state.curvature.blocks, np.ndarray)
 
     def _released(self, state: NewtonState, entries: Flags) -> NewtonState:
         """See a state as if the bound did not hold these entries."""
@@ -354,15 +351,13 @@ class Newton:
 
         It is free of cancellation, so it still tells two points apart where their merits agree to rounding.
         """
-        settled = self.parity.settle(state.prices)
-        return self.parity.support(settled) - self.parity.product(settled, state.means)
+        return self.parity.support(settled := self.parity.settle(state.prices)) - self.parity.product(settled, state.means)
 
     def _evaluate(self, prices: Floats, *, damping: float = 1e-3) -> NewtonState:
         return self._judged(prices, evaluated(self.oracle, self.parity, prices, self.lam), damping)
 
     def _judged(self, prices: Floats, seen: Evaluation, damping: float) -> NewtonState:
-        parity, gamma = self.parity, self.gamma
-        means, value = seen.means, seen.value
+        parity, gamma, means, value = self.parity, self.gamma, seen.means, seen.value
         if self.lean is not None:
             means, value = means + self.lean, value + parity.product(prices, self.lean)
         target = parity.project(means + prices / gamma)
@@ -394,4 +389,11 @@ class Newton:
         blocks, clipped, parity = state.curvature.blocks, state.target.clipped, self.parity
         if blocks is None:
             return FaceSteps(parity, state.target, state.gap, state.curvature.components, self.gamma)
+        if self._looks_ahead(state) and parity.banded.any():
+            return partial(self._sided_step, state, blocks)
         return lambda damping: level_step(blocks, clipped, state.gap, state.prices, parity.share, damping, self.gamma)
+
+    def _sided_step(self, state: NewtonState, blocks: Floats, damping: float) -> Floats:
+        """Give the step on the face where the model of the rows has its answer."""
+        seen = sided(self.parity, blocks, state.prices, state.means, state.target, damping, state.residual)
+        return level_step(blocks, seen.clipped, state.means - seen.means, state.prices, self.parity.share, damping)

@@ -52,6 +52,7 @@ _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule wh
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _MANY_GROUPS, _NARROWEST, _NARROW = 20, 1e-5, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
+_LONG = 1 << 20  # entries from which a pass costs more than finding out which sides of bands means lean on
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL, _SMALL_MEANS = 1 << 14, 1 << 17  # entries of rows, and rows times groups, up to which one call for all cells is faster
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
@@ -260,8 +261,7 @@ def _from_last(state: object, last: object) -> Iterator[Floats]:
 
 
 def _by_newton(problem: Problem, oracle: AnyOracle, samples: Samples | None, newton: Newton, tol: float) -> Iterator[Stage]:
-    lam = float(problem.lam)
-    small = samples.small if samples else oracle
+    lam, small = float(problem.lam), samples.small if samples else oracle
     error = None if samples is None or samples.error is None else group_means(oracle, problem.parity, samples.error)
     for step, easier in enumerate([*_path(lam), *([lam] if samples else [])]):
         # Below 1 rows are drawn into corners, where their labels' error is not theirs.
@@ -276,7 +276,7 @@ def _by_newton(problem: Problem, oracle: AnyOracle, samples: Samples | None, new
         # gain more than that and cost more than the pass that it saves.
         sampled = replace(newton, sample=samples.large, name="newton, sampled curvature")
         yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
-    yield Stage(newton, tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
+    yield Stage(replace(newton, long=problem.rows.entries >= _LONG), tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
 
 
 def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:

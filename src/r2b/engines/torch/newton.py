@@ -25,8 +25,8 @@ from r2b._solve.certificate import Problem
 from r2b._solve.oracle.reference import AnyOracle
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b._solve.solvers.bands import BandNewton, Bands
-from r2b._solve.solvers.faces import Steps
-from r2b._solve.solvers.newton import Curvature, Newton, NewtonState, level_step
+from r2b._solve.solvers.faces import Curvature, Steps
+from r2b._solve.solvers.newton import Newton, NewtonState, level_step
 from r2b.engines.torch import plain
 from r2b.engines.torch.oracle import DeviceOracle
 
