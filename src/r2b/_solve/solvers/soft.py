@@ -9,6 +9,7 @@ bands take over.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -105,6 +106,8 @@ class _SoftThresholds(Thresholds):
     """Thresholds for bands that give."""
 
     soft: float = _FIRST
+    gain: ClassVar[float] = 0.5
+    rougher: ClassVar[float] = 5.0  # what one step needed of damping the next one does too
 
     def look(self, prices: Floats, lam: float) -> Seen:
         """Evaluate prices."""

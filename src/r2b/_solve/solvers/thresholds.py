@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,10 +22,9 @@ from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.solvers.driver import State
 
 _GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
-_GAIN = 0.5  # a step must leave less than this part of the slope along it
 _SHORTEST = 0.3  # a step is cut to no less; below that damping is the better remedy
 _LEAST, _WORTHWHILE, _MOST = 1e-9, 1e-3, 1e3  # damping, in units of a class's mean over lam
-_GENTLER, _ROUGHER, _RECOVERED = 10.0, 5.0, 3.0  # factors of the damping after a failure, a success, a success that took several tries
+_GENTLER, _RECOVERED = 10.0, 3.0  # factors of the damping after a failure, and after a success that took several tries
 _STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9  # a step is stretched while this part of its slope is left
 _NOISE = 1e-14  # of the dual
 _FALLS = 1e-11  # by how much the dual must fall for a step to count where the residual stays
@@ -121,6 +121,8 @@ class Thresholds:
     lam: float
     path: bool = False
     name: str = "thresholds"
+    gain: ClassVar[float] = 0.9  # a step must leave less than this part of the slope along it
+    rougher: ClassVar[float] = 30.0  # factor of the damping after a success
 
     def start(self, prices: Floats) -> ThresholdState:
         """Begin at these prices, or at the labels as they are where a path leads away from them."""
@@ -159,7 +161,7 @@ class Thresholds:
                 if length == 1.0:
                     seen = seen.better(self.look(-(here.worth + worth), state.lam))
                 if seen.dual <= state.dual + _NOISE or damping >= _MOST:
-                    eased = 1.0 if length < 1.0 else _ROUGHER if first else _RECOVERED
+                    eased = 1.0 if length < 1.0 else self.rougher if first else _RECOVERED
                     return there, seen, max(damping / eased, _LEAST)
             damping, first = max(damping * _GENTLER, _WORTHWHILE), False
 
@@ -168,15 +170,15 @@ class Thresholds:
         slope, length = self._slope(here, level), 1.0
         there = self.point(here.level + level, lam, here.levels, here.worth + worth)
         ahead = self._slope(there, level)
-        if ahead > _GAIN * abs(slope):
+        if ahead > self.gain * abs(slope):
             length = max(-slope / (ahead - slope), _SHORTEST)
             there = self.point(here.level + length * level, lam, here.levels, here.worth + length * worth)
-            return there, length, self._slope(there, level) <= _GAIN * abs(slope)
+            return there, length, self._slope(there, level) <= self.gain * abs(slope)
         # Where nothing bends, as between rows that keep their labels, only a bound of a class ends the way.
         while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
             further = self.point(here.level + _STRETCH * length * level, lam, here.levels, here.worth)
             ahead = self._slope(further, level)
-            if ahead > _GAIN * abs(slope):
+            if ahead > self.gain * abs(slope):
                 break
             there, length = further, _STRETCH * length
         return there, length, True
