@@ -84,13 +84,13 @@ def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole,
             found, _ = system_of(layout, component, curvature, held).solve(right[groups], balance)
             assert np.abs(found - wanted).max() < 1e-8 * np.abs(wanted).max()
         if isinstance(one, RowCurvature):
-            system = system_of(layout, component, replace(one, iterate=True), held)
+            system = system_of(layout, component, replace(one, products=150), held)
             found, _ = system.solve(right[groups], balance)
             assert system.gradients is not None
             assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
 
 
-def test_gradients_that_take_too_long_leave_it_to_a_factorisation(monkeypatch):
+def test_gradients_that_take_too_long_leave_it_to_a_factorisation():
     problem, _ = problem_of(FamilyCase("memberships", "range", "tiny", rows=12, seed=5))
     method, rng = GeneralInterior(problem), np.random.default_rng(0)
     layout = method.layout
@@ -98,8 +98,7 @@ def test_gradients_that_take_too_long_leave_it_to_a_factorisation(monkeypatch):
     d, right = rng.random(method.rows.y.shape), rng.standard_normal(layout.bound.shape)
     (curved,) = curvature_of(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
     none = np.zeros(layout.leveled.shape)
-    system = system_of(layout, layout.components[0], replace(curved, iterate=True), held)
-    monkeypatch.setattr(gradients, "_MOST", 1)
+    system = system_of(layout, layout.components[0], replace(curved, products=1), held)
     found, _ = system.solve(right, none)
     assert system.gradients is None
     assert np.allclose(found, system_of(layout, layout.components[0], curved, held).solve(right, none)[0])

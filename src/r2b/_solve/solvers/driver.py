@@ -136,6 +136,8 @@ class Stage:
         Steps after which the plan goes on without it.
     final : bool
         Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
+    near : float
+        Residual from which on steps are taken; above it none is, where they are dear and would lead nowhere.
     refine : callable, optional
         Guesses of better prices to begin with, from the first state of this stage and the last of the one before; the one with the
         lowest residual is taken.
@@ -146,6 +148,7 @@ class Stage:
     max_iter: int
     final: bool = True
     refine: Callable[[Any, Any], Iterable[Floats]] | None = None
+    near: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,8 @@ class _Run:
         for taken in range(stage.max_iter + 1):
             best = state if state.residual < best.residual else best
             reason = self._look(state, stage)
-            if reason is not None or state.stalled or taken == stage.max_iter or self._enough(state, stage):
+            ended = state.stalled or taken == stage.max_iter or not state.residual <= stage.near
+            if reason is not None or ended or self._enough(state, stage):
                 break
             state = stage.solver.step(state)
             self.outcome.history.append(Progress(self._steps + 1, stage.solver.name, state.residual, self._seconds))

@@ -23,6 +23,8 @@ from r2b._solve.oracle.folding import Folded
 
 _SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)  # added to a unit diagonal until rounding lets it be factorised
 _BLOCK = 96  # rows of a triangle that are solved for at once
+_NOTHING = 1e-13  # of what a row answers with, that is nothing: the solution is refined by far more
+_SCATTERED = 400.0  # operations that adding one number to a place of its own costs as much as
 
 
 def cholesky(matrices: Floats) -> Floats:
@@ -122,8 +124,8 @@ class RowCurvature:
     d_sum, weight : ndarray of shape (n_rows,)
     by_rows : bool
         A factorisation in the space of the rows costs less than one of the table.
-    iterate : bool
-        Either costs more than conjugate gradients.
+    products : int
+        With the rows, that conjugate gradients may take before a factorisation is the cheaper way; none where it is at once.
     fold : callable, optional
         Adds it up in a way of its own.
     """
@@ -133,7 +135,7 @@ class RowCurvature:
     d_sum: Floats
     weight: Floats
     by_rows: bool = True
-    iterate: bool = False
+    products: int = 0
     fold: Callable[[], Floats] | None = None
 
     def times(self, prices: Floats) -> Floats:
@@ -154,8 +156,25 @@ class RowCurvature:
         return np.asarray(self.d * (shifts - level[:, None]) * self.weight[:, None])
 
 
+def row_work(d: Floats, d_sum: Floats, n_groups: int) -> float:
+    """Give the operations that factorising in the space of the rows takes: products of the rows' levels, then a third of a cube."""
+    n_rows, n_classes = d.shape
+    return min(_work_apart(_joined(d, d_sum), n_groups), float(n_rows**2 * n_groups * n_classes)) + n_rows**3 / 3
+
+
+def _joined(d: Floats, d_sum: Floats) -> Flags:
+    return np.asarray(d > _NOTHING * d_sum[:, None])
+
+
+def _work_apart(joined: Flags, n_groups: int) -> float:
+    return float((_SCATTERED + 2.0 * n_groups) * (joined.sum(axis=0, dtype=np.float64) ** 2).sum())
+
+
 class RowFactor(Factor):
     """The matrix in the space of the rows.
+
+    Entries that are all but 0 beside the others of their row do not move with its level: near the answer these are nearly all, and what
+    joins two rows is the few classes that both have. They are left out of the levels; what that changes is refined by the caller.
 
     Parameters
     ----------
@@ -175,9 +194,9 @@ class RowFactor(Factor):
         self.curvature, self.designs, self.softness, self.free = curvature, designs, softness, free
         n_rows, n_groups, n_classes = len(curvature.d), *free.shape
         weighed = curvature.weight[:, None] * curvature.d
-        self.unit = 1.0 / np.sqrt(curvature.weight * curvature.d_sum)
+        joined = _joined(curvature.d, curvature.d_sum)
+        moves = weighed * (1.0 / np.sqrt(curvature.weight * curvature.d_sum))[:, None]
         self.white = np.zeros((n_classes, n_groups, n_groups))  # inverse factors of the classes' blocks
-        factors = np.empty((n_rows, n_classes, n_groups))
         for design, classes in designs:
             pairs = (design[:, :, None] * design[:, None, :]).reshape(n_rows, -1)
             mine = free.T[classes]
@@ -188,10 +207,15 @@ class RowFactor(Factor):
             scale = 1.0 / np.sqrt(np.einsum("kgg->kg", blocks))
             inverse = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :]))
             self.white[classes] = inverse * (scale * mine)[:, None, :]
-            spread = (design @ self.white[classes].transpose(2, 0, 1).reshape(n_groups, -1)).reshape(n_rows, -1, n_groups)
-            factors[:, classes] = spread * (weighed[:, classes] * self.unit[:, None])[:, :, None]
-        self.factors = factors.reshape(n_rows, -1)
-        self.levels = Cholesky(np.eye(n_rows) - self.factors @ self.factors.T)
+        # Made from whitened prices: those of nearly singular blocks are large, and would cancel in the rows.
+        self.joints: _Together | _Apart
+        if _work_apart(joined, n_groups) < n_rows**2 * n_groups * n_classes:
+            self.joints = _Apart(moves, joined, designs, self.white)
+        else:
+            self.joints = _Together(moves, designs, self.white)
+        levels = -self.joints.squares()
+        levels.flat[:: n_rows + 1] += 1.0
+        self.levels = Cholesky(levels)
 
     def times(self, d: Floats) -> Floats:
         """Multiply by the matrix."""
@@ -212,14 +236,71 @@ class RowFactor(Factor):
 
     def solve(self, right: Floats) -> Floats:
         """Solve with the matrix as it was factorised."""
-        own = np.matmul(self.white, self._spread(right).T[:, :, None])
-        own += (self.factors.T @ self.levels.solve(self.factors @ own.ravel())).reshape(own.shape)
-        return np.asarray(np.matmul(self.white.transpose(0, 2, 1), own)[:, :, 0].T[self.free])
+        own = np.matmul(self.white, self._spread(right).T[:, :, None])[:, :, 0]
+        own += self.joints.back(self.levels.solve(self.joints.of(own[:, :, None])[:, 0]))
+        return np.asarray(np.matmul(self.white.transpose(0, 2, 1), own[:, :, None])[:, :, 0].T[self.free])
 
     def square(self, columns: Floats) -> Floats:
         """Give ``columns' K^-1 columns``."""
         whole = np.zeros((*self.free.shape, columns.shape[1]))
         whole[self.free] = columns
-        own = np.matmul(self.white, whole.transpose(1, 0, 2)).reshape(-1, columns.shape[1])
-        half = self.levels.half(self.factors @ own)
-        return np.asarray(own.T @ own + half.T @ half)
+        own = np.matmul(self.white, whole.transpose(1, 0, 2))
+        half, flat = self.levels.half(self.joints.of(own)), own.reshape(-1, columns.shape[1])
+        return np.asarray(flat.T @ flat + half.T @ half)
+
+
+class _Together:
+    """How the levels of rows move with whitened prices, classes x groups, as one table."""
+
+    def __init__(self, moves: Floats, designs: list[tuple[Floats, Places]], white: Floats) -> None:
+        (n_rows, n_classes), n_groups = moves.shape, white.shape[1]
+        factors = np.empty((n_rows, n_classes, n_groups))
+        for design, classes in designs:
+            spread = (design @ white[classes].transpose(2, 0, 1).reshape(n_groups, -1)).reshape(n_rows, -1, n_groups)
+            factors[:, classes] = spread * moves[:, classes, None]
+        self.factors, self.shape = factors.reshape(n_rows, -1), (n_classes, n_groups)
+
+    def squares(self) -> Floats:
+        """Give what the levels of two rows have to do with each other."""
+        return np.asarray(self.factors @ self.factors.T)
+
+    def of(self, own: Floats) -> Floats:
+        """Give what levels make of columns of prices."""
+        return np.asarray(self.factors @ own.reshape(-1, own.shape[2]))
+
+    def back(self, level: Floats) -> Floats:
+        """Give what prices make of levels."""
+        return np.asarray((self.factors.T @ level).reshape(self.shape))
+
+
+class _Apart:
+    """The same class by class, from the rows that have it."""
+
+    def __init__(self, moves: Floats, joined: Flags, designs: list[tuple[Floats, Places]], white: Floats) -> None:
+        self.shape, self.n_rows, self.parts = white.shape[:2], len(moves), []
+        for design, classes in designs:
+            for k in classes:
+                rows = np.flatnonzero(joined[:, k])
+                self.parts.append((int(k), rows, (design[rows] @ white[k].T) * moves[rows, k, None]))
+
+    def squares(self) -> Floats:
+        """Give what the levels of two rows have to do with each other."""
+        found = np.zeros((self.n_rows, self.n_rows))
+        for _, rows, factors in self.parts:
+            found[rows[:, None], rows] += factors @ factors.T
+        return found
+
+    def of(self, own: Floats) -> Floats:
+        """Give what levels make of columns of prices."""
+        found = np.zeros((self.n_rows, own.shape[2]))
+        for k, rows, factors in self.parts:
+            used = np.flatnonzero(own[k].any(axis=0))  # a column may be one of a single class
+            found[rows[:, None], used] += factors @ own[k][:, used]
+        return found
+
+    def back(self, level: Floats) -> Floats:
+        """Give what prices make of levels."""
+        found = np.zeros(self.shape)
+        for k, rows, factors in self.parts:
+            found[k] = level[rows] @ factors
+        return found

@@ -12,7 +12,8 @@ import numpy as np
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.solvers.factors import RowCurvature
 
-_MOST = 150  # products with the rows, by when a factorisation is the cheaper way; twenty to forty are the rule, 130 the most seen
+_LEAST, _MOST = 20, 150  # products with the rows; twenty to forty are the rule
+_SHARE = 0.5  # of what a factorisation costs that products may: a step solves three systems or more with one
 _EXACT = 1e-3  # of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7, and twice the products
 _DISTINCT = 1e-12  # of the longest direction set apart, below which one is a sum of others
 _DEAR = 1e9  # operations from which a factorisation takes longer than a few dozen products with the rows
@@ -22,6 +23,11 @@ def worthwhile(n_rows: int, n_prices: int) -> bool:
     """Whether factorising costs more than a few solutions here."""
     table = n_prices**2 * (n_rows + n_prices / 3)
     return min(table, n_rows**2 * (n_prices + n_rows / 3)) > _DEAR
+
+
+def most_products(n_rows: int, n_prices: int, work: float) -> int:
+    """Give how many products with the rows are tried before a factorisation of so many operations."""
+    return int(np.clip(_SHARE * work / (4.0 * n_rows * n_prices), _LEAST, _MOST))
 
 
 class Gradients:
@@ -105,7 +111,7 @@ class Gradients:
         more = self._apart(amount)
         d, c, missing = d + more[0], c + more[1], missing - (amount @ self.products).reshape(d.shape)
         along, last = (np.zeros_like(d), none), np.inf
-        for _ in range(_MOST):
+        for _ in range(self.curvature.products):
             step, lift = self._by_class(missing, none)
             energy = float((missing * step).sum())
             if not energy > _EXACT**2 * whole:

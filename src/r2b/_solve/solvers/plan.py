@@ -33,7 +33,8 @@ _PATIENCE, _POLISH = 40, 30  # Newton steps before the interior point, where nin
 _BRIEFLY, _DEARLY = 6, 3  # where the interior point may look closer; and where a step of Newton's costs more than one of its
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
-_CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
+_CENTRAL_STEPS = 300  # of an interior point; thirty are the rule, up to 220 where weights differ by orders of magnitude
+_HOPEFUL = 1e-6  # residual from which on steps of Newton's are taken where they are dear: from farther off three do not get there
 _UNITS = (1e-6, 1e-5)  # in which prices are looked at that an interior point leaves all but right
 _SHARED_UNITS = (1e-3, 1e-5)  # where groups share rows: prices that all but cancel may be far off
 _AFTER_THRESHOLDS, _ZOOM_STEPS = 1e-3, 80  # such a unit where thresholds end short; steps in one, ten as a rule, sixty after thresholds
@@ -152,20 +153,22 @@ def _by_interior(
     ahead = _Ahead(interior, newton, _EXACT * tol, interior.name)
     yield Stage(ahead, 0.0, most, final=False)
     few = newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS
-    briefly = _BRIEFLY if few else _DEARLY
+    briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY, _HOPEFUL)
     steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
     first = steps if closer is None else briefly
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
-        yield Stage(newton, tol, first)
+        if not few:
+            yield Stage(newton, tol, 0)  # prices that a certificate bears out need no dear steps
+        yield Stage(newton, tol, first, near=near)
     else:
         yield Stage(newton, tol, first, refine=partial(_on_face, interior))
     if closer is not None:
         ended = ahead.ended
         del interior, ahead  # and the copies of the rows that they keep
         yield from _by_zooming(closer, newton, tol, ended)
-        yield Stage(newton, tol, steps)
+        yield Stage(newton, tol, steps, near=near)
 
 
 def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:
