@@ -29,6 +29,7 @@ _PARTS = (0.75, 0.5, 0.25, 0.1)  # of a correction that are tried where all of i
 _WORTH = 1.1  # times the step's length, that less of a correction must bring
 _NEARBY, _FARTHER, _GAINED = 0.1, 0.3, 0.05  # Gondzio's: how far products may be from the target, how much longer a step is aimed at
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
+_IDLE = 40  # steps that do not halve the residual, after which none will; the slowest path that gets there takes ten or so to halve it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,7 +93,8 @@ class System(ABC, Generic[P]):
 class InteriorState(State, Generic[P, G]):
     """Where the iteration stands; the residual is the largest of complementarity and infeasibility.
 
-    ``face`` is the face of the answer as the products tell it, and ``looked`` the last one that prices were found on.
+    ``face`` is the face of the answer as the products tell it, and ``looked`` the last one that prices were found on. ``halved`` is the
+    residual when it was last halved, ``idle`` steps ago.
     """
 
     point: P
@@ -100,6 +102,8 @@ class InteriorState(State, Generic[P, G]):
     complementarity: float
     face: bytes = b""
     looked: bytes = b""
+    halved: float = np.inf
+    idle: int = 0
 
 
 class CentralPath(ABC, Generic[P, G]):
@@ -185,7 +189,11 @@ class CentralPath(ABC, Generic[P, G]):
         lost = new.residual > max(state.residual, _FEASIBLE) or (new.complementarity >= mu and new.residual >= state.residual)
         # Where no labels meet the bounds prices grow without end.
         runaway = float(np.abs(new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
-        return replace(state, stalled=True) if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost) else new
+        if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost):
+            return replace(state, stalled=True)
+        halved = new.residual <= 0.5 * state.halved
+        idle = 0 if halved else state.idle + 1
+        return replace(new, halved=new.residual if halved else state.halved, idle=idle, stalled=new.stalled or idle >= _IDLE)
 
     def _advance(self, here: P, off: G, mu: float) -> P:
         system = self.system(here, off)

@@ -25,7 +25,7 @@ from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 _REFINEMENTS = 6
 _UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
 _GAIN = 0.2  # what a refinement must leave of it for another to be made
-_LOST = 1e-6  # of it that no refinement finds: parts that nearly cancel are then put together first
+_LOST = 1e-3  # of it that no refinement finds and the next step repairs: beyond, parts that nearly cancel are put together first
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 
 
@@ -117,7 +117,7 @@ class _Averaged:
         half = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :])) * (scale * alive)[:, None, :]
         self.inverse = half.transpose(0, 2, 1) @ half
         self._border(soft, stiff, alive)
-        self._eliminate(half, soft, stiff)
+        self._eliminate(soft, stiff)
 
     def _border(self, soft: Floats, stiff: Flags, alive: Flags) -> None:
         """Make what c and r of every class, and last what is alike in a group, do to the equations of entries, and to their sum."""
@@ -135,23 +135,26 @@ class _Averaged:
         last = np.where(self.free, soft, 0.0).sum(axis=1) - np.where(dead, answer, 0.0).sum(axis=1)
         self.columns, self.sums = columns, np.concatenate([*sums, last[:, None]], axis=1)
 
-    def _eliminate(self, half: Floats, soft: Floats, stiff: Flags) -> None:
+    def _eliminate(self, soft: Floats, stiff: Flags) -> None:
         n_classes, n_groups = len(self.mean), len(self.free)
-        moved = np.sqrt(self.share)[:, :, None] * (half @ self.columns)
-        shared, alike = moved[:, :, :-1], moved[:, :, -1]
+        c, r, alike = np.einsum("gkk->gk", self.columns[:, :, :n_classes]), self.columns[:, :, n_classes:-1], self.columns[:, :, -1]
+        moved, weighed = self.inverse @ r, self.share * c
         corner = np.zeros((2 * n_classes + n_groups,) * 2)
         levels, means, groups = slice(n_classes), slice(n_classes, 2 * n_classes), slice(2 * n_classes, None)
-        flat = shared.reshape(-1, 2 * n_classes)
-        corner[: 2 * n_classes, : 2 * n_classes] = -(flat.T @ flat)
-        within = corner[means, means]
-        within += ((self.share * stiff)[:, :, None] * self.blocks * stiff[:, None, :]).sum(axis=0)
-        np.einsum("kk->k", within)[:] += np.where(self.passed, self.share * soft, 0.0).sum(axis=0)
+        corner[levels, levels] = -(weighed[:, :, None] * self.inverse * c[:, None, :]).sum(axis=0)
         np.einsum("kk->k", corner[levels, levels])[:] -= self.omega
-        for part in (corner[levels, means], corner[means, levels]):
-            np.einsum("kk->k", part)[:] -= (self.share * stiff).sum(axis=0)
-        corner[groups, : 2 * n_classes] = self.share * self.sums[:, :-1] - np.einsum("gkj,gk->gj", shared, alike)
+        across = -(weighed[:, :, None] * moved).sum(axis=0)
+        np.einsum("kk->k", across)[:] -= (self.share * stiff).sum(axis=0)
+        corner[levels, means], corner[means, levels] = across, across.T
+        within = ((self.share * stiff)[:, :, None] * self.blocks * stiff[:, None, :]).sum(axis=0)
+        within -= (self.share[:, :, None] * r).reshape(-1, n_classes).T @ moved.reshape(-1, n_classes)
+        np.einsum("kk->k", within)[:] += np.where(self.passed, self.share * soft, 0.0).sum(axis=0)
+        corner[means, means] = within
+        lift = products(self.inverse, alike)
+        sums = self.sums[:, :-1] - np.concatenate([c * lift, np.matmul(lift[:, None, :], r)[:, 0]], axis=1)
+        corner[groups, : 2 * n_classes] = self.share * sums
         corner[: 2 * n_classes, groups] = corner[groups, : 2 * n_classes].T
-        np.einsum("gg->g", corner[groups, groups])[:] = self.share[:, 0] * self.sums[:, -1] - (alike**2).sum(axis=1)
+        np.einsum("gg->g", corner[groups, groups])[:] = self.share[:, 0] * (self.sums[:, -1] - (alike * lift).sum(axis=1))
         self.used = np.flatnonzero(np.abs(corner).sum(axis=1))
         corner = corner[np.ix_(self.used, self.used)]
         size = 1.0 / np.sqrt(np.abs(corner).max(axis=1))
@@ -178,7 +181,7 @@ class _Averaged:
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
         n_classes = len(self.mean)
         own = products(self.inverse, right)
-        answered = np.einsum("gkj,gk->gj", self.columns, self.share * own)
+        answered = np.matmul((self.share * own)[:, None, :], self.columns)[:, 0]
         asked = np.concatenate([balance, np.where(self.passed, self.share * right, 0.0).sum(axis=0), (self.share * right).sum(axis=1)])
         asked[: 2 * n_classes] -= answered[:, :-1].sum(axis=0)
         asked[2 * n_classes :] -= answered[:, -1]

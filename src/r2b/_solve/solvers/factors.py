@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from r2b._solve.oracle.folding import Folded
 _SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)  # added to a unit diagonal until rounding lets it be factorised
 _BLOCK = 96  # rows of a triangle that are solved for at once
 _NOTHING = 1e-13  # of what a row answers with, that is nothing: the solution is refined by far more
-_SCATTERED = 400.0  # operations that adding one number to a place of its own costs as much as
+_SCATTERED, _WEIGHED = 400.0, 60.0  # operations that adding a number to a place of its own costs as much as, and weighing a copy of it
 
 
 def cholesky(matrices: Floats) -> Floats:
@@ -119,7 +120,9 @@ class RowCurvature:
 
     Attributes
     ----------
-    design : ndarray of shape (n_rows, n_groups)
+    design : ndarray of shape (n_cells, n_groups)
+    cell : ndarray of shape (n_rows,)
+        The row of the design for each row; it rises.
     d : ndarray of shape (n_rows, n_classes)
     d_sum, weight : ndarray of shape (n_rows,)
     by_rows : bool
@@ -131,6 +134,7 @@ class RowCurvature:
     """
 
     design: Floats
+    cell: Places
     d: Floats
     d_sum: Floats
     weight: Floats
@@ -140,15 +144,28 @@ class RowCurvature:
 
     def times(self, prices: Floats) -> Floats:
         """Multiply prices of groups, groups x classes, by it."""
-        return np.asarray(self.design.T @ self.respond(self.design @ prices))
+        return np.asarray(self.design.T @ self.summed(self.respond(self.spread(self.design @ prices))))
 
     def table(self) -> Floats:
         """Add it up, as (n_groups, n_classes, n_groups, n_classes)."""
         if self.fold is not None:
             return self.fold()
         folded = Folded(self.design.shape[1], self.d.shape[1])
-        folded.add(self.design, self.d, self.weight, self.d_sum)
+        folded.add(self.spread(self.design), self.d, self.weight, self.d_sum)
         return folded.table()
+
+    @cached_property
+    def first(self) -> Places:
+        """The first row of each cell."""
+        return np.searchsorted(self.cell, np.arange(len(self.design)))
+
+    def spread(self, by_cell: Floats) -> Floats:
+        """Give each row what its cell has."""
+        return by_cell if len(by_cell) == len(self.cell) else by_cell[self.cell]
+
+    def summed(self, by_row: Floats) -> Floats:
+        """Add up the rows of each cell."""
+        return by_row if len(by_row) == len(self.design) else np.asarray(np.add.reduceat(by_row, self.first, axis=0))
 
     def respond(self, shifts: Floats) -> Floats:
         """Give what rows move for a shift, times their weight."""
@@ -156,18 +173,20 @@ class RowCurvature:
         return np.asarray(self.d * (shifts - level[:, None]) * self.weight[:, None])
 
 
-def row_work(d: Floats, d_sum: Floats, n_groups: int) -> float:
+def row_work(d: Floats, d_sum: Floats, n_cells: int, n_groups: int) -> float:
     """Give the operations that factorising in the space of the rows takes: products of the rows' levels, then a third of a cube."""
-    n_rows, n_classes = d.shape
-    return min(_work_apart(_joined(d, d_sum), n_groups), float(n_rows**2 * n_groups * n_classes)) + n_rows**3 / 3
+    return min(_works(_joined(d, d_sum), n_cells, n_groups)) + len(d) ** 3 / 3
 
 
 def _joined(d: Floats, d_sum: Floats) -> Flags:
     return np.asarray(d > _NOTHING * d_sum[:, None])
 
 
-def _work_apart(joined: Flags, n_groups: int) -> float:
-    return float((_SCATTERED + 2.0 * n_groups) * (joined.sum(axis=0, dtype=np.float64) ** 2).sum())
+def _works(joined: Flags, n_cells: int, n_groups: int) -> tuple[float, float, float]:
+    """Give the operations of the three ways to make the products of the rows' levels."""
+    n_rows, n_classes = joined.shape
+    by_class = (_SCATTERED + 2.0 * n_groups) * float((joined.sum(axis=0, dtype=np.float64) ** 2).sum())
+    return float(n_rows**2 * n_groups * n_classes), by_class, float(n_rows * n_classes * (n_rows + _WEIGHED * n_cells))
 
 
 class RowFactor(Factor):
@@ -180,7 +199,7 @@ class RowFactor(Factor):
     ----------
     curvature : RowCurvature
         Its design in units where every share is 1.
-    designs : list of (ndarray of shape (n_rows, n_groups), ndarray of int)
+    designs : list of (ndarray of shape (n_cells, n_groups), ndarray of int)
         The design of some classes, and which: prices that are passed on less their mean make it differ between classes.
     softness : ndarray of shape (n_groups, n_classes)
     free : ndarray of bool, same shape
@@ -194,13 +213,13 @@ class RowFactor(Factor):
         self.curvature, self.designs, self.softness, self.free = curvature, designs, softness, free
         n_rows, n_groups, n_classes = len(curvature.d), *free.shape
         weighed = curvature.weight[:, None] * curvature.d
-        joined = _joined(curvature.d, curvature.d_sum)
+        joined, summed = _joined(curvature.d, curvature.d_sum), curvature.summed(weighed)
         moves = weighed * (1.0 / np.sqrt(curvature.weight * curvature.d_sum))[:, None]
         self.white = np.zeros((n_classes, n_groups, n_groups))  # inverse factors of the classes' blocks
         for design, classes in designs:
-            pairs = (design[:, :, None] * design[:, None, :]).reshape(n_rows, -1)
+            pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
             mine = free.T[classes]
-            blocks = (pairs.T @ weighed[:, classes]).T.reshape(-1, n_groups, n_groups)
+            blocks = (pairs.T @ summed[:, classes]).T.reshape(-1, n_groups, n_groups)
             np.einsum("kgg->kg", blocks)[:] += softness.T[classes] + damping
             blocks *= mine[:, :, None] & mine[:, None, :]
             np.einsum("kgg->kg", blocks)[~mine] = 1.0
@@ -208,11 +227,9 @@ class RowFactor(Factor):
             inverse = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :]))
             self.white[classes] = inverse * (scale * mine)[:, None, :]
         # Made from whitened prices: those of nearly singular blocks are large, and would cancel in the rows.
-        self.joints: _Together | _Apart
-        if _work_apart(joined, n_groups) < n_rows**2 * n_groups * n_classes:
-            self.joints = _Apart(moves, joined, designs, self.white)
-        else:
-            self.joints = _Together(moves, designs, self.white)
+        works = _works(joined, len(curvature.design), n_groups)
+        kind = (_Together, _ByClass, _ByCell)[works.index(min(works))]
+        self.joints = kind(moves, joined, curvature, _whitened(designs, self.white))
         levels = -self.joints.squares()
         levels.flat[:: n_rows + 1] += 1.0
         self.levels = Cholesky(levels)
@@ -222,8 +239,8 @@ class RowFactor(Factor):
         prices = self._spread(d)
         shifts = np.empty_like(self.curvature.d)
         for design, classes in self.designs:
-            shifts[:, classes] = design @ prices[:, classes]
-        moved = self.curvature.respond(shifts)
+            shifts[:, classes] = self.curvature.spread(design @ prices[:, classes])
+        moved = self.curvature.summed(self.curvature.respond(shifts))
         found = self.softness * prices
         for design, classes in self.designs:
             found[:, classes] += design.T @ moved[:, classes]
@@ -249,58 +266,110 @@ class RowFactor(Factor):
         return np.asarray(flat.T @ flat + half.T @ half)
 
 
-class _Together:
-    """How the levels of rows move with whitened prices, classes x groups, as one table."""
+def _whitened(designs: list[tuple[Floats, Places]], white: Floats) -> Floats:
+    """Give the design by whitened prices, classes x cells x groups."""
+    found = np.empty((len(white), len(designs[0][0]), white.shape[1]))
+    for design, classes in designs:
+        found[classes] = np.matmul(design, white[classes].transpose(0, 2, 1))
+    return found
 
-    def __init__(self, moves: Floats, designs: list[tuple[Floats, Places]], white: Floats) -> None:
-        (n_rows, n_classes), n_groups = moves.shape, white.shape[1]
-        factors = np.empty((n_rows, n_classes, n_groups))
-        for design, classes in designs:
-            spread = (design @ white[classes].transpose(2, 0, 1).reshape(n_groups, -1)).reshape(n_rows, -1, n_groups)
-            factors[:, classes] = spread * moves[:, classes, None]
-        self.factors, self.shape = factors.reshape(n_rows, -1), (n_classes, n_groups)
+
+class _Joints(ABC):
+    """How the levels of rows move with whitened prices, classes x groups.
+
+    Parameters
+    ----------
+    moves : ndarray of shape (n_rows, n_classes)
+        Of entries with the level of their row.
+    joined : ndarray of bool, same shape
+        Those that move with it at all.
+    curvature : RowCurvature
+    design : ndarray of shape (n_classes, n_cells, n_groups)
+    """
+
+    @abstractmethod
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None: ...
+
+    @abstractmethod
+    def squares(self) -> Floats:
+        """Give what the levels of two rows have to do with each other, on and below the diagonal."""
+
+    @abstractmethod
+    def of(self, own: Floats) -> Floats:
+        """Give what levels make of columns of prices, classes x groups x columns."""
+
+    @abstractmethod
+    def back(self, level: Floats) -> Floats:
+        """Give what prices make of levels."""
+
+
+class _Together(_Joints):
+    """As one table."""
+
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+        factors = curvature.spread(design.transpose(1, 0, 2)) * moves[:, :, None]
+        self.factors, self.shape = factors.reshape(len(moves), -1), (len(design), design.shape[2])
 
     def squares(self) -> Floats:
-        """Give what the levels of two rows have to do with each other."""
         return np.asarray(self.factors @ self.factors.T)
 
     def of(self, own: Floats) -> Floats:
-        """Give what levels make of columns of prices."""
         return np.asarray(self.factors @ own.reshape(-1, own.shape[2]))
 
     def back(self, level: Floats) -> Floats:
-        """Give what prices make of levels."""
         return np.asarray((self.factors.T @ level).reshape(self.shape))
 
 
-class _Apart:
-    """The same class by class, from the rows that have it."""
+class _ByClass(_Joints):
+    """Class by class, from the rows that have it: few, near the answer."""
 
-    def __init__(self, moves: Floats, joined: Flags, designs: list[tuple[Floats, Places]], white: Floats) -> None:
-        self.shape, self.n_rows, self.parts = white.shape[:2], len(moves), []
-        for design, classes in designs:
-            for k in classes:
-                rows = np.flatnonzero(joined[:, k])
-                self.parts.append((int(k), rows, (design[rows] @ white[k].T) * moves[rows, k, None]))
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+        self.n_rows, self.parts = len(moves), []
+        for k, own in enumerate(design):
+            rows = np.flatnonzero(joined[:, k])
+            self.parts.append((rows, own[curvature.cell[rows]] * moves[rows, k, None]))
 
     def squares(self) -> Floats:
-        """Give what the levels of two rows have to do with each other."""
         found = np.zeros((self.n_rows, self.n_rows))
-        for _, rows, factors in self.parts:
+        for rows, factors in self.parts:
             found[rows[:, None], rows] += factors @ factors.T
         return found
 
     def of(self, own: Floats) -> Floats:
-        """Give what levels make of columns of prices."""
         found = np.zeros((self.n_rows, own.shape[2]))
-        for k, rows, factors in self.parts:
-            used = np.flatnonzero(own[k].any(axis=0))  # a column may be one of a single class
-            found[rows[:, None], used] += factors @ own[k][:, used]
+        for (rows, factors), mine in zip(self.parts, own, strict=True):
+            used = np.flatnonzero(mine.any(axis=0))  # a column may be one of a single class
+            found[rows[:, None], used] += factors @ mine[:, used]
         return found
 
     def back(self, level: Floats) -> Floats:
-        """Give what prices make of levels."""
-        found = np.zeros(self.shape)
-        for k, rows, factors in self.parts:
-            found[k] = level[rows] @ factors
+        return np.stack([level[rows] @ factors for rows, factors in self.parts])
+
+
+class _ByCell(_Joints):
+    """Cell by cell: what groups make of two rows is the same for all rows of two cells."""
+
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+        self.moves, self.curvature, self.design = moves, curvature, design
+
+    def squares(self) -> Floats:
+        cell, moves, n_rows = self.curvature.cell, self.moves, len(self.moves)
+        alike = np.matmul(self.design, self.design.transpose(0, 2, 1)).transpose(1, 2, 0).copy()  # cells x cells x classes
+        found = np.zeros((n_rows, n_rows))
+        for own, start, stop in zip(alike, self.curvature.first, [*self.curvature.first[1:], n_rows], strict=True):
+            found[start:stop, :stop] = moves[start:stop] @ (moves[:stop] * own[cell[:stop]]).T
         return found
+
+    def of(self, own: Floats) -> Floats:
+        found = np.zeros((len(self.moves), own.shape[2]))
+        by_cell = np.matmul(self.design, own)
+        if own.shape[2] == 1:
+            return np.einsum("ik,ik->i", self.moves, self.curvature.spread(by_cell[:, :, 0].T))[:, None]
+        for k, mine in enumerate(by_cell):
+            used = np.flatnonzero(own[k].any(axis=0))
+            found[:, used] += self.moves[:, k, None] * self.curvature.spread(mine[:, used])
+        return found
+
+    def back(self, level: Floats) -> Floats:
+        by_cell = self.curvature.summed(self.moves * level[:, None])
+        return np.asarray(np.matmul(by_cell.T[:, None, :], self.design)[:, 0, :])

@@ -36,7 +36,7 @@ class Gradients:
     Parameters
     ----------
     curvature : RowCurvature
-    designs : list of (ndarray of shape (n_rows, n_groups), ndarray of int)
+    designs : list of (ndarray of shape (n_cells, n_groups), ndarray of int)
         The design of some classes, and which, in units where every share is 1.
     softness : ndarray of shape (n_groups, n_classes)
     free : ndarray of bool, same shape
@@ -51,12 +51,12 @@ class Gradients:
     ) -> None:
         self.curvature, self.designs, self.free, self.columns = curvature, designs, free, columns
         self.softness = softness
-        (n_families, n_groups, n_classes), n_rows = columns.shape, len(curvature.d)
+        n_families, n_groups, n_classes = columns.shape
         self.weighed = curvature.weight[:, None] * curvature.d
-        own = self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None])
+        own = curvature.summed(self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None]))
         blocks = np.zeros((n_classes, n_groups + n_families, n_groups + n_families))
         for design, classes in designs:
-            pairs = (design[:, :, None] * design[:, None, :]).reshape(n_rows, -1)
+            pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
             blocks[classes, :n_groups, :n_groups] = (pairs.T @ own[:, classes]).T.reshape(-1, n_groups, n_groups)
         np.einsum("kgg->kg", blocks)[:, :n_groups] += softness.T
         own_blocks = blocks[:, :n_groups, :n_groups].copy()
@@ -132,14 +132,15 @@ class Gradients:
 
     def _times(self, d: Floats, c: Floats) -> Floats:
         found = self.softness * d + self._lifted(c)
+        rows = self.curvature
         if len(self.designs) == 1:
             design = self.designs[0][0]
-            found += design.T @ self._respond(design @ d)
+            found += design.T @ rows.summed(self._respond(rows.spread(design @ d)))
         else:
-            shifts = np.empty_like(self.curvature.d)
+            shifts = np.empty((len(rows.design), d.shape[1]))
             for design, classes in self.designs:
                 shifts[:, classes] = design @ d[:, classes]
-            moved = self._respond(shifts)
+            moved = rows.summed(self._respond(rows.spread(shifts)))
             for design, classes in self.designs:
                 found[:, classes] += design.T @ moved[:, classes]
         return np.where(self.free, found, 0.0)

@@ -78,7 +78,8 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
         attempts.append(_by_narrowing(problem, oracle, newton, tol))
     yield from chain(*attempts)
     # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
-    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS else _PATIENCE)
+    cheap = newton.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS // 4
+    yield Stage(newton, tol, 10_000 if cheap else _PATIENCE)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:

@@ -172,13 +172,14 @@ def curvature_of(rows: RowSide, parity: Parity, components: list[Component], d: 
         groups = component.groups
         if not component.disjoint:
             touched = np.flatnonzero(np.asarray(parity.matrix[:, groups].any(axis=1))[rows.cell])
+            cells, cell = np.unique(rows.cell[touched], return_inverse=True)
             size = len(touched), len(groups) * d.shape[1]
-            by_row, by_price = row_work(d[touched], d_sum[touched], len(groups)), _table_work(*size)
+            by_row, by_price = row_work(d[touched], d_sum[touched], len(cells), len(groups)), _table_work(*size)
             products = most_products(*size, min(by_row, by_price)) if worthwhile(*size) else 0
             if by_row < by_price or products:
-                design = parity.matrix[np.ix_(rows.cell[touched], groups)]
-                table = partial(_folded, rows, parity, component, d, d_sum)
-                found.append(RowCurvature(design, d[touched], d_sum[touched], rows.weight[touched], by_row < by_price, products, table))
+                design, table = parity.matrix[np.ix_(cells, groups)], partial(_folded, rows, parity, component, d, d_sum)
+                own = d[touched], d_sum[touched], rows.weight[touched]
+                found.append(RowCurvature(design, cell.ravel(), *own, by_row < by_price, products, table))
                 continue
         found += fold(rows, parity, [component], d, d_sum)
     return found
