@@ -353,10 +353,10 @@ class _ByCell(_Joints):
         self.moves, self.curvature, self.design = moves, curvature, design
 
     def squares(self) -> Floats:
-        cell, moves, n_rows = self.curvature.cell, self.moves, len(self.moves)
+        cell, moves, first = self.curvature.cell, self.moves, self.curvature.first
         alike = np.matmul(self.design, self.design.transpose(0, 2, 1)).transpose(1, 2, 0).copy()  # cells x cells x classes
-        found = np.zeros((n_rows, n_rows))
-        for own, start, stop in zip(alike, self.curvature.first, [*self.curvature.first[1:], n_rows], strict=True):
+        found = np.zeros((len(moves), len(moves)))
+        for own, start, stop in zip(alike, first, np.append(first[1:], len(moves)), strict=True):
             found[start:stop, :stop] = moves[start:stop] @ (moves[:stop] * own[cell[:stop]]).T
         return found
 
@@ -364,7 +364,8 @@ class _ByCell(_Joints):
         found = np.zeros((len(self.moves), own.shape[2]))
         by_cell = np.matmul(self.design, own)
         if own.shape[2] == 1:
-            return np.einsum("ik,ik->i", self.moves, self.curvature.spread(by_cell[:, :, 0].T))[:, None]
+            found[:, 0] = np.einsum("ik,ik->i", self.moves, self.curvature.spread(by_cell[:, :, 0].T))
+            return found
         for k, mine in enumerate(by_cell):
             used = np.flatnonzero(own[k].any(axis=0))
             found[:, used] += self.moves[:, k, None] * self.curvature.spread(mine[:, used])
