@@ -23,7 +23,7 @@ from r2b._solve.solvers.rows import RowGaps, RowPoint, RowSide, RowSystem
 _CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
-_RUNAWAY = 1e6  # prices, in units of lam or 1, that no feasible problem needs
+_RUNAWAY = 1e6  # prices of the largest group, in units of lam or 1, that no feasible problem needs; a part of it may take as much more
 _LONG = 0.9  # a step that no correction need lengthen
 _PARTS = (0.75, 0.5, 0.25, 0.1)  # of a correction that are tried where all of it blocks the way
 _WORTH = 1.1  # times the step's length, that less of a correction must bring
@@ -130,6 +130,7 @@ class CentralPath(ABC, Generic[P, G]):
     def __init__(self, problem: Problem, middle: float, products: float, narrowest: float) -> None:
         self.rows = RowSide(problem)
         self.n_prices = problem.n_groups * problem.n_classes
+        self.size = problem.parity.share[:, None] / problem.parity.share.max()
         self.middle = middle
         self.mu = products * max(1.0, float(problem.lam)) / problem.n_classes
         self.central = min(_CENTRAL, _BESIDE_BAND * narrowest**2)
@@ -188,7 +189,7 @@ class CentralPath(ABC, Generic[P, G]):
         # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and they stay small, prices still improve.
         lost = new.residual > max(state.residual, _FEASIBLE) or (new.complementarity >= mu and new.residual >= state.residual)
         # Where no labels meet the bounds prices grow without end.
-        runaway = float(np.abs(new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
+        runaway = float(np.abs(self.size * new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
         if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost):
             return replace(state, stalled=True)
         halved = new.residual <= 0.5 * state.halved
