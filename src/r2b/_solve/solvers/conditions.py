@@ -11,7 +11,7 @@ it as the unknown, rather than the price of the group, keeps entries inside the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -25,7 +25,8 @@ from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 _REFINEMENTS = 6
 _UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
 _GAIN = 0.2  # what a refinement must leave of it for another to be made
-_LOST = 1e-3  # of it that no refinement finds and the next step repairs: beyond, parts that nearly cancel are put together first
+_LOST = 1e-6  # of it that no refinement finds: parts that nearly cancel are then put together first
+_REPAIRED = 1e-3  # the same where a table of all pairs of prices would be made for it: the next step repairs as much
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 
 
@@ -53,16 +54,24 @@ class Conditions:
     damping: float = 0.0
 
 
-def system_of(layout: SystemLayout, component: Component, curvature: Curved, conditions: Conditions) -> _Disjoint | _Averaged | _Shared:
+def system_of(
+    layout: SystemLayout,
+    component: Component,
+    curvature: Curved,
+    conditions: Conditions,
+    by_rows: Callable[[], RowCurvature | None] | None = None,
+) -> _Disjoint | _Averaged | _Shared:
     """Factorise the system of one component; ``curvature`` is what :func:`curvature_of` gives for it.
 
-    Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0.
+    Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0. What loses digits by groups
+    is solved for by its rows, where ``by_rows`` gives them.
     """
     if not component.disjoint:
         return _Shared(layout, component.groups, curvature, conditions)
     assert not isinstance(curvature, RowCurvature)
-    kind = _Averaged if layout.averaged[layout.family[component.groups[0]]].any() else _Disjoint
-    return kind(layout, component.groups, curvature, conditions)
+    if layout.averaged[layout.family[component.groups[0]]].any():
+        return _Averaged(layout, component.groups, curvature, conditions, by_rows)
+    return _Disjoint(layout, component.groups, curvature, conditions)
 
 
 class _Disjoint:
@@ -97,9 +106,24 @@ class _Averaged:
     all equal has a level instead.
     """
 
-    def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
+    def __init__(
+        self,
+        layout: SystemLayout,
+        groups: Places,
+        block: Floats,
+        held: Conditions,
+        by_rows: Callable[[], RowCurvature | None] | None = None,
+    ) -> None:
         self.family, self.share = int(layout.family[groups[0]]), layout.share[groups]
-        self._together = cache(lambda: _Shared(layout, groups, np.einsum("gkl,gh->gkhl", block, np.eye(len(block))), held))
+
+        @cache
+        def together() -> _Shared:
+            rows = None if by_rows is None else by_rows()
+            if rows is None or not rows.by_rows:
+                return _Shared(layout, groups, np.einsum("gkl,gh->gkhl", block, np.eye(len(block))), held)
+            return _Shared(layout, groups, replace(rows, products=0), held)  # digits were lost: gradients would find but three
+
+        self._together = together
         self.mean, self.free = layout.averaged[self.family], held.free[groups]
         self.blocks = block / self.share[:, :, None]
         self.softness, own = held.softness[groups], np.einsum("gkk->gk", self.blocks)
@@ -267,7 +291,7 @@ class _Shared:
             self.gradients = None
         wanted = (self.root * right)[self.free], np.array([balance[place] for place in self.places])
         (d[self.free], levels), missing = _refined(self._times, self._solve, wanted, self.refinements)
-        if missing > _LOST and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
+        if missing > _REPAIRED and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
             return self._together().solve(right, balance)
         for place, level in zip(self.places, levels, strict=True):
             c[place] = level

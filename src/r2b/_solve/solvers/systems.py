@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -169,20 +169,24 @@ def curvature_of(rows: RowSide, parity: Parity, components: list[Component], d: 
     """Give the curvature of each component: as :func:`fold` does, or unfolded where that is cheaper."""
     found: list[Curved] = []
     for component in components:
-        groups = component.groups
-        if not component.disjoint:
-            touched = np.flatnonzero(np.asarray(parity.matrix[:, groups].any(axis=1))[rows.cell])
-            cells, cell = np.unique(rows.cell[touched], return_inverse=True)
-            size = len(touched), len(groups) * d.shape[1]
-            by_row, by_price = row_work(d[touched], d_sum[touched], len(cells), len(groups)), _table_work(*size)
-            products = most_products(*size, min(by_row, by_price)) if worthwhile(*size) else 0
-            if by_row < by_price or products:
-                design, table = parity.matrix[np.ix_(cells, groups)], partial(_folded, rows, parity, component, d, d_sum)
-                own = d[touched], d_sum[touched], rows.weight[touched]
-                found.append(RowCurvature(design, cell.ravel(), *own, by_row < by_price, products, table))
-                continue
-        found += fold(rows, parity, [component], d, d_sum)
+        own = None if component.disjoint else unfolded(rows, parity, component, d, d_sum)
+        found += [own] if own is not None else fold(rows, parity, [component], d, d_sum)
     return found
+
+
+def unfolded(rows: RowSide, parity: Parity, component: Component, d: Floats, d_sum: Floats) -> RowCurvature | None:
+    """Give the curvature of a component by its rows; None where a table of all pairs of its prices costs less."""
+    groups = component.groups
+    touched = np.flatnonzero(np.asarray(parity.matrix[:, groups].any(axis=1))[rows.cell])
+    cells, cell = np.unique(rows.cell[touched], return_inverse=True)
+    size = len(touched), len(groups) * d.shape[1]
+    by_row, by_price = row_work(d[touched], d_sum[touched], len(cells), len(groups)), _table_work(*size)
+    products = most_products(*size, min(by_row, by_price)) if worthwhile(*size) else 0
+    if by_row >= by_price and not products:
+        return None
+    whole = replace(component, disjoint=False)
+    design, table = parity.matrix[np.ix_(cells, groups)], partial(_folded, rows, parity, whole, d, d_sum)
+    return RowCurvature(design, cell.ravel(), d[touched], d_sum[touched], rows.weight[touched], by_row < by_price, products, table)
 
 
 def _table_work(n_rows: int, n_prices: int) -> float:
