@@ -157,6 +157,20 @@ def test_the_next_stage_begins_at_the_best_prices(final):
     assert begun == [3.0] and float(outcome.prices[0, 0]) == 3.0
 
 
+def test_steps_that_were_taken_from_the_same_prices_are_not_taken_again():
+    solver, best = _Wanderer(), np.full((1, 1), 3.0)
+    again = run([Stage(solver, -1.0, 5), Stage(solver, -1.0, 5), Stage(solver, -1.0, 2)], best, Limits())
+    assert len(again.history) == 5 and float(again.prices[0, 0]) == 3.0
+    assert len(run([Stage(solver, -1.0, 5), Stage(solver, -1.0, 6)], best, Limits()).history) == 11  # more of them are
+    assert len(run([Stage(solver, -1.0, 5), Stage(_Wanderer(), -1.0, 5)], best, Limits()).history) == 10  # and those of another solver
+
+
+def test_steps_that_are_dear_are_taken_near_the_answer_only():
+    far = run([Stage(_Wanderer(), -1.0, 5, near=1.0)], np.zeros((1, 1)), Limits())
+    assert not far.history and far.residual == 3.0
+    assert run([Stage(_Wanderer(), -1.0, 5, near=3.0)], np.zeros((1, 1)), Limits()).history
+
+
 def _started(call):
     """How many threads a call starts."""
     count, start = [], threading.Thread.start

@@ -23,12 +23,13 @@ from r2b._solve.solvers.rows import RowGaps, RowPoint, RowSide, RowSystem
 _CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
-_RUNAWAY = 1e6  # prices, in units of lam or 1, that no feasible problem needs
+_RUNAWAY = 1e6  # prices of the largest group, in units of lam or 1, that no feasible problem needs; a part of it may take as much more
 _LONG = 0.9  # a step that no correction need lengthen
 _PARTS = (0.75, 0.5, 0.25, 0.1)  # of a correction that are tried where all of it blocks the way
 _WORTH = 1.1  # times the step's length, that less of a correction must bring
 _NEARBY, _FARTHER, _GAINED = 0.1, 0.3, 0.05  # Gondzio's: how far products may be from the target, how much longer a step is aimed at
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
+_IDLE = 40  # steps that do not halve the residual, after which none will; the slowest path that gets there takes ten or so to halve it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,7 +93,8 @@ class System(ABC, Generic[P]):
 class InteriorState(State, Generic[P, G]):
     """Where the iteration stands; the residual is the largest of complementarity and infeasibility.
 
-    ``face`` is the face of the answer as the products tell it, and ``looked`` the last one that prices were found on.
+    ``face`` is the face of the answer as the products tell it, and ``looked`` the last one that prices were found on. ``halved`` is the
+    residual when it was last halved, ``idle`` steps ago.
     """
 
     point: P
@@ -100,6 +102,8 @@ class InteriorState(State, Generic[P, G]):
     complementarity: float
     face: bytes = b""
     looked: bytes = b""
+    halved: float = np.inf
+    idle: int = 0
 
 
 class CentralPath(ABC, Generic[P, G]):
@@ -126,6 +130,7 @@ class CentralPath(ABC, Generic[P, G]):
     def __init__(self, problem: Problem, middle: float, products: float, narrowest: float) -> None:
         self.rows = RowSide(problem)
         self.n_prices = problem.n_groups * problem.n_classes
+        self.size = problem.parity.share[:, None] / problem.parity.share.max()
         self.middle = middle
         self.mu = products * max(1.0, float(problem.lam)) / problem.n_classes
         self.central = min(_CENTRAL, _BESIDE_BAND * narrowest**2)
@@ -184,8 +189,12 @@ class CentralPath(ABC, Generic[P, G]):
         # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and they stay small, prices still improve.
         lost = new.residual > max(state.residual, _FEASIBLE) or (new.complementarity >= mu and new.residual >= state.residual)
         # Where no labels meet the bounds prices grow without end.
-        runaway = float(np.abs(new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
-        return replace(state, stalled=True) if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost) else new
+        runaway = float(np.abs(self.size * new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
+        if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost):
+            return replace(state, stalled=True)
+        halved = new.residual <= 0.5 * state.halved
+        idle = 0 if halved else state.idle + 1
+        return replace(new, halved=new.residual if halved else state.halved, idle=idle, stalled=new.stalled or idle >= _IDLE)
 
     def _advance(self, here: P, off: G, mu: float) -> P:
         system = self.system(here, off)

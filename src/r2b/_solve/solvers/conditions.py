@@ -11,7 +11,7 @@ it as the unknown, rather than the price of the group, keeps entries inside the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ _REFINEMENTS = 6
 _UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
 _GAIN = 0.2  # what a refinement must leave of it for another to be made
 _LOST = 1e-6  # of it that no refinement finds: parts that nearly cancel are then put together first
+_REPAIRED = 1e-3  # the same where a table of all pairs of prices would be made for it: the next step repairs as much
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 
 
@@ -53,16 +54,24 @@ class Conditions:
     damping: float = 0.0
 
 
-def system_of(layout: SystemLayout, component: Component, curvature: Curved, conditions: Conditions) -> _Disjoint | _Averaged | _Shared:
+def system_of(
+    layout: SystemLayout,
+    component: Component,
+    curvature: Curved,
+    conditions: Conditions,
+    by_rows: Callable[[], RowCurvature | None] | None = None,
+) -> _Disjoint | _Averaged | _Shared:
     """Factorise the system of one component; ``curvature`` is what :func:`curvature_of` gives for it.
 
-    Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0.
+    Its ``solve`` gives the prices of the component's entries, and all levels: those of other components are 0. What loses digits by groups
+    is solved for by its rows, where ``by_rows`` gives them.
     """
     if not component.disjoint:
         return _Shared(layout, component.groups, curvature, conditions)
     assert not isinstance(curvature, RowCurvature)
-    kind = _Averaged if layout.averaged[layout.family[component.groups[0]]].any() else _Disjoint
-    return kind(layout, component.groups, curvature, conditions)
+    if layout.averaged[layout.family[component.groups[0]]].any():
+        return _Averaged(layout, component.groups, curvature, conditions, by_rows)
+    return _Disjoint(layout, component.groups, curvature, conditions)
 
 
 class _Disjoint:
@@ -82,43 +91,94 @@ class _Disjoint:
         return d, c
 
 
-_HELD = 1e8  # times the curvature: the softness of an entry without a price
-
-
 class _Averaged:
-    """The same where prices are passed on less their mean r.
+    """The same where prices d are passed on to groups less their mean r, as n = d - r; S is softness, and means are by share.
 
-    With n = d - r, c minus the mean of what the rows then move, and S softness,
+    With c minus the mean of what the rows then move, one per class as r is,
 
-        (curvature + S) n + c + S r = right,        mean(n) = 0,        mean(S n) + mean(S) r = mean(right).
+        curvature n + S d + c = right        where an entry has a price; elsewhere d = 0,
+        mean(n) = 0,        c + mean(curvature n) = 0.
 
-    One factorisation per group, and one for the two unknowns of every class. A class whose means are all equal has a level instead.
+    One factorisation per group, of curvature + S, and one for what groups share. Two things would drown there, and are unknowns of their
+    own instead. Rows do not answer a price that is alike in all classes: one entry of a group is pinned at 0, and what all of them are
+    above that is found last, with the curvature that it has, which is none. And an entry that leans on a side is soft as nothing is, and
+    one inside its band as good as held: the unknown is n where the curvature is larger, and d where softness is. A class whose means are
+    all equal has a level instead.
     """
 
-    def __init__(self, layout: SystemLayout, groups: Places, block: Floats, held: Conditions) -> None:
+    def __init__(
+        self,
+        layout: SystemLayout,
+        groups: Places,
+        block: Floats,
+        held: Conditions,
+        by_rows: Callable[[], RowCurvature | None] | None = None,
+    ) -> None:
         self.family, self.share = int(layout.family[groups[0]]), layout.share[groups]
-        self._together = cache(lambda: _Shared(layout, groups, np.einsum("gkl,gh->gkhl", block, np.eye(len(block))), held))
+
+        @cache
+        def together() -> _Shared:
+            rows = None if by_rows is None else by_rows()
+            if rows is None or not rows.by_rows:
+                return _Shared(layout, groups, np.einsum("gkl,gh->gkhl", block, np.eye(len(block))), held)
+            return _Shared(layout, groups, replace(rows, products=0), held)  # digits were lost: gradients would find but three
+
+        self._together = together
         self.mean, self.free = layout.averaged[self.family], held.free[groups]
         self.blocks = block / self.share[:, :, None]
         self.softness, own = held.softness[groups], np.einsum("gkk->gk", self.blocks)
         self.slope = np.where(held.leveled[self.family], held.slope[groups], 0.0)
         self.omega = np.where(self.mean, 0.0, held.omega[self.family])
-        soft = self.softness + held.damping
-        self.soft = np.where(self.free | ~self.mean, soft, _HELD * (own.max(axis=1, keepdims=True) + soft))
         self.refinements = _UNDAMPING if held.damping else _REFINEMENTS
-        self.alive = self.free | self.mean
-        blocks = self.blocks * (self.alive[:, :, None] & self.alive[:, None, :])
-        np.einsum("gkk->gk", blocks)[:] += np.where(self.alive, self.soft, 1.0)
+        soft = self.softness + held.damping
+        stiff = self.mean & (~self.free | (soft > own))
+        self.passed = self.mean & ~stiff  # entries whose unknown is n
+        alive = self.free.copy()
+        alive[np.arange(len(own)), np.where(self.free, own, -1.0).argmax(axis=1)] = False  # the pinned ones
+        blocks = self.blocks * (alive[:, :, None] & alive[:, None, :])
+        np.einsum("gkk->gk", blocks)[:] += np.where(alive, soft, 1.0)
         scale = 1.0 / np.sqrt(np.einsum("gkk->gk", blocks))
-        half = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :])) * (scale * self.alive)[:, None, :]
+        half = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :])) * (scale * alive)[:, None, :]
         self.inverse = half.transpose(0, 2, 1) @ half
-        self.columns = np.stack([np.where(self.mean, 1.0, self.slope), np.where(self.mean, self.soft, 0.0)], axis=1)  # groups x 2 x classes
-        self.columns *= self.alive[:, None]
-        weighed = (self.share[:, :, None] * self.columns)[:, :, :, None] * self.inverse[:, None]
-        corner = np.einsum("gikl,gjl->ikjl", weighed, self.columns)
-        for i, more in enumerate((self.omega, -np.where(self.mean, (self.share * self.soft).sum(axis=0), 0.0))):
-            np.einsum("kk->k", corner[i, :, i])[:] += more
-        corner = corner.reshape(2 * len(self.mean), -1)
+        self._border(soft, stiff, alive)
+        self._eliminate(soft, stiff)
+
+    def _border(self, soft: Floats, stiff: Flags, alive: Flags) -> None:
+        """Make what c and r of every class, and last what is alike in a group, do to the equations of entries, and to their sum."""
+        n_classes, dead = len(self.mean), ~self.free
+        columns = np.zeros((*self.free.shape, 2 * n_classes + 1))
+        c, r = columns[:, :, :n_classes], columns[:, :, n_classes:-1]
+        np.einsum("gkk->gk", c)[:] = np.where(self.mean, 1.0, self.slope)
+        r[:] = -self.blocks * stiff[:, None, :]
+        np.einsum("gkk->gk", r)[:] += np.where(self.passed, soft, 0.0)
+        # What rows answer to a price alike in some classes is minus what they answer to one in the others.
+        answer = -np.einsum("gkl,gl->gk", self.blocks, dead.astype(np.float64))
+        columns[:, :, -1] = soft + answer
+        columns *= alive[:, :, None]
+        sums = [np.where(self.mean, 1.0, self.slope) * self.free, np.where(self.passed, soft, 0.0) - np.where(stiff, answer, 0.0)]
+        last = np.where(self.free, soft, 0.0).sum(axis=1) - np.where(dead, answer, 0.0).sum(axis=1)
+        self.columns, self.sums = columns, np.concatenate([*sums, last[:, None]], axis=1)
+
+    def _eliminate(self, soft: Floats, stiff: Flags) -> None:
+        n_classes, n_groups = len(self.mean), len(self.free)
+        c, r, alike = np.einsum("gkk->gk", self.columns[:, :, :n_classes]), self.columns[:, :, n_classes:-1], self.columns[:, :, -1]
+        moved, weighed = self.inverse @ r, self.share * c
+        corner = np.zeros((2 * n_classes + n_groups,) * 2)
+        levels, means, groups = slice(n_classes), slice(n_classes, 2 * n_classes), slice(2 * n_classes, None)
+        corner[levels, levels] = -(weighed[:, :, None] * self.inverse * c[:, None, :]).sum(axis=0)
+        np.einsum("kk->k", corner[levels, levels])[:] -= self.omega
+        across = -(weighed[:, :, None] * moved).sum(axis=0)
+        np.einsum("kk->k", across)[:] -= (self.share * stiff).sum(axis=0)
+        corner[levels, means], corner[means, levels] = across, across.T
+        within = ((self.share * stiff)[:, :, None] * self.blocks * stiff[:, None, :]).sum(axis=0)
+        within -= (self.share[:, :, None] * r).reshape(-1, n_classes).T @ moved.reshape(-1, n_classes)
+        np.einsum("kk->k", within)[:] += np.where(self.passed, self.share * soft, 0.0).sum(axis=0)
+        corner[means, means] = within
+        lift = products(self.inverse, alike)
+        sums = self.sums[:, :-1] - np.concatenate([c * lift, np.matmul(lift[:, None, :], r)[:, 0]], axis=1)
+        corner[groups, : 2 * n_classes] = self.share * sums
+        corner[: 2 * n_classes, groups] = corner[groups, : 2 * n_classes].T
+        np.einsum("gg->g", corner[groups, groups])[:] = self.share[:, 0] * (self.sums[:, -1] - (alike * lift).sum(axis=1))
         self.used = np.flatnonzero(np.abs(corner).sum(axis=1))
         corner = corner[np.ix_(self.used, self.used)]
         size = 1.0 / np.sqrt(np.abs(corner).max(axis=1))
@@ -143,15 +203,17 @@ class _Averaged:
         return np.where(self.free, found, 0.0), np.where(self.mean, 0.0, (self.share * self.slope * d).sum(axis=0) - self.omega * levels)
 
     def _solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats]:
-        own = products(self.inverse, right * self.alive)
-        lacks = np.einsum("g,gik,gk->ik", self.share[:, 0], self.columns, own)
-        lacks[0] -= balance
-        lacks[1] -= np.where(self.mean, (self.share * right).sum(axis=0), 0.0)
-        found = np.zeros(lacks.size)
-        found[self.used] = self.corner @ lacks.ravel()[self.used]
-        levels = found.reshape(lacks.shape)
-        n = products(self.inverse, right * self.alive - np.einsum("gik,ik->gk", self.columns, levels))
-        return np.where(self.free, n + np.where(self.mean, levels[1], 0.0), 0.0), levels[0]
+        n_classes = len(self.mean)
+        own = products(self.inverse, right)
+        answered = np.matmul((self.share * own)[:, None, :], self.columns)[:, 0]
+        asked = np.concatenate([balance, np.where(self.passed, self.share * right, 0.0).sum(axis=0), (self.share * right).sum(axis=1)])
+        asked[: 2 * n_classes] -= answered[:, :-1].sum(axis=0)
+        asked[2 * n_classes :] -= answered[:, -1]
+        found = np.zeros(len(asked))
+        found[self.used] = self.corner @ asked[self.used]
+        shared, alike = found[: 2 * n_classes], found[2 * n_classes :, None]
+        d = own - products(self.inverse, self.columns[:, :, :-1] @ shared + self.columns[:, :, -1] * alike) + alike
+        return np.where(self.free, d + np.where(self.passed, shared[n_classes:], 0.0), 0.0), shared[:n_classes]
 
 
 class _Shared:
@@ -169,7 +231,7 @@ class _Shared:
         ]
         self.refinements = _UNDAMPING if held.damping else _REFINEMENTS
         self.gradients: Gradients | None = None
-        if isinstance(curvature, RowCurvature) and curvature.iterate and not held.damping and self.free.any():
+        if isinstance(curvature, RowCurvature) and curvature.products and not held.damping and self.free.any():
             self.gradients = self._gradients(curvature)
 
     def _gradients(self, curvature: RowCurvature) -> Gradients | None:
@@ -229,7 +291,7 @@ class _Shared:
             self.gradients = None
         wanted = (self.root * right)[self.free], np.array([balance[place] for place in self.places])
         (d[self.free], levels), missing = _refined(self._times, self._solve, wanted, self.refinements)
-        if missing > _LOST and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
+        if missing > _REPAIRED and self.refinements == _REFINEMENTS and isinstance(self.factor, RowFactor):
             return self._together().solve(right, balance)
         for place, level in zip(self.places, levels, strict=True):
             c[place] = level
@@ -297,7 +359,10 @@ def _centred(block: Floats, layout: SystemLayout, groups: Places) -> Floats:
     for f in np.unique(layout.family[groups]):
         columns = np.flatnonzero(layout.averaged[f])
         mine = np.flatnonzero(layout.family[groups] == f)
-        if len(columns):
+        if len(columns) == matrix.shape[1] and len(mine) == len(groups):  # all of it, in place
+            matrix -= root[:, None, None, None] * (np.tensordot(root, matrix, 1) / layout.total[f, 0])
+            matrix -= root[:, None] * (np.matmul(root, matrix) / layout.total[f, 0])[:, :, None, :]
+        elif len(columns):
             part = matrix[mine[:, None], columns]
             matrix[mine[:, None], columns] = part - root[mine, None, None, None] * np.tensordot(root[mine], part, 1) / layout.total[f, 0]
             part = matrix[:, :, mine[:, None], columns]

@@ -136,6 +136,8 @@ class Stage:
         Steps after which the plan goes on without it.
     final : bool
         Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
+    near : float
+        Residual from which on steps are taken; above it none is, where they are dear and would lead nowhere.
     refine : callable, optional
         Guesses of better prices to begin with, from the first state of this stage and the last of the one before; the one with the
         lowest residual is taken.
@@ -146,6 +148,7 @@ class Stage:
     max_iter: int
     final: bool = True
     refine: Callable[[Any, Any], Iterable[Floats]] | None = None
+    near: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,7 @@ class _Run:
     limits: Limits
     outcome: Outcome
     doubtful: Parity | None
+    walked: list[tuple[Solver, Floats, int]] = field(default_factory=list)  # where steps were taken from, by which solver, and how many
     proven: Floats | None = None  # prices of the problem asked for that a certificate will bear out, though their residual is above tol
     begun: float = field(default_factory=time.perf_counter)
 
@@ -206,16 +210,29 @@ class _Run:
 
     def _stage(self, stage: Stage, prices: Floats, last: State | None) -> tuple[Status | None, State, Floats]:
         state = best = self._start(stage, prices, last)
-        for taken in range(stage.max_iter + 1):
+        most = 0 if self._knows(stage, state) else stage.max_iter
+        for taken in range(most + 1):
             best = state if state.residual < best.residual else best
             reason = self._look(state, stage)
-            if reason is not None or state.stalled or taken == stage.max_iter or self._enough(state, stage):
+            ended = state.stalled or taken == most or not state.residual <= stage.near
+            if reason is not None or ended or self._enough(state, stage):
                 break
             state = stage.solver.step(state)
             self.outcome.history.append(Progress(self._steps + 1, stage.solver.name, state.residual, self._seconds))
         if reason is None and self.proven is not None:
             self.outcome.prices, reason = self.proven, Status.STALLED
         return reason, state, best.prices
+
+    def _knows(self, stage: Stage, state: State) -> bool:
+        """Tell whether as many steps were taken from here before: they would be the same ones."""
+        if any(
+            solver is stage.solver and steps >= stage.max_iter and np.array_equal(prices, state.prices)
+            for solver, prices, steps in self.walked
+        ):
+            return True
+        if stage.max_iter and stage.final:
+            self.walked.append((stage.solver, state.prices, stage.max_iter))
+        return False
 
     def _start(self, stage: Stage, prices: Floats, last: State | None) -> State:
         if stage.final and stage.refine is None and last is not None and self.outcome.residual < last.residual:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from r2b._solve.oracle.folding import Folded
 
 _SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)  # added to a unit diagonal until rounding lets it be factorised
 _BLOCK = 96  # rows of a triangle that are solved for at once
+_NOTHING = 1e-13  # of what a row answers with, that is nothing: the solution is refined by far more
+_SCATTERED, _WEIGHED = 400.0, 60.0  # operations that adding a number to a place of its own costs as much as, and weighing a copy of it
 
 
 def cholesky(matrices: Floats) -> Floats:
@@ -117,36 +120,52 @@ class RowCurvature:
 
     Attributes
     ----------
-    design : ndarray of shape (n_rows, n_groups)
+    design : ndarray of shape (n_cells, n_groups)
+    cell : ndarray of shape (n_rows,)
+        The row of the design for each row; it rises.
     d : ndarray of shape (n_rows, n_classes)
     d_sum, weight : ndarray of shape (n_rows,)
     by_rows : bool
         A factorisation in the space of the rows costs less than one of the table.
-    iterate : bool
-        Either costs more than conjugate gradients.
+    products : int
+        With the rows, that conjugate gradients may take before a factorisation is the cheaper way; none where it is at once.
     fold : callable, optional
         Adds it up in a way of its own.
     """
 
     design: Floats
+    cell: Places
     d: Floats
     d_sum: Floats
     weight: Floats
     by_rows: bool = True
-    iterate: bool = False
+    products: int = 0
     fold: Callable[[], Floats] | None = None
 
     def times(self, prices: Floats) -> Floats:
         """Multiply prices of groups, groups x classes, by it."""
-        return np.asarray(self.design.T @ self.respond(self.design @ prices))
+        return np.asarray(self.design.T @ self.summed(self.respond(self.spread(self.design @ prices))))
 
     def table(self) -> Floats:
         """Add it up, as (n_groups, n_classes, n_groups, n_classes)."""
         if self.fold is not None:
             return self.fold()
         folded = Folded(self.design.shape[1], self.d.shape[1])
-        folded.add(self.design, self.d, self.weight, self.d_sum)
+        folded.add(self.spread(self.design), self.d, self.weight, self.d_sum)
         return folded.table()
+
+    @cached_property
+    def first(self) -> Places:
+        """The first row of each cell."""
+        return np.searchsorted(self.cell, np.arange(len(self.design)))
+
+    def spread(self, by_cell: Floats) -> Floats:
+        """Give each row what its cell has."""
+        return by_cell if len(by_cell) == len(self.cell) else by_cell[self.cell]
+
+    def summed(self, by_row: Floats) -> Floats:
+        """Add up the rows of each cell."""
+        return by_row if len(by_row) == len(self.design) else np.asarray(np.add.reduceat(by_row, self.first, axis=0))
 
     def respond(self, shifts: Floats) -> Floats:
         """Give what rows move for a shift, times their weight."""
@@ -154,14 +173,33 @@ class RowCurvature:
         return np.asarray(self.d * (shifts - level[:, None]) * self.weight[:, None])
 
 
+def row_work(d: Floats, d_sum: Floats, n_cells: int, n_groups: int) -> float:
+    """Give the operations that factorising in the space of the rows takes: products of the rows' levels, then a third of a cube."""
+    return min(_works(_joined(d, d_sum), n_cells, n_groups)) + len(d) ** 3 / 3
+
+
+def _joined(d: Floats, d_sum: Floats) -> Flags:
+    return np.asarray(d > _NOTHING * d_sum[:, None])
+
+
+def _works(joined: Flags, n_cells: int, n_groups: int) -> tuple[float, float, float]:
+    """Give the operations of the three ways to make the products of the rows' levels."""
+    n_rows, n_classes = joined.shape
+    by_class = (_SCATTERED + 2.0 * n_groups) * float((joined.sum(axis=0, dtype=np.float64) ** 2).sum())
+    return float(n_rows**2 * n_groups * n_classes), by_class, float(n_rows * n_classes * (n_rows + _WEIGHED * n_cells))
+
+
 class RowFactor(Factor):
     """The matrix in the space of the rows.
+
+    Entries that are all but 0 beside the others of their row do not move with its level: near the answer these are nearly all, and what
+    joins two rows is the few classes that both have. They are left out of the levels; what that changes is refined by the caller.
 
     Parameters
     ----------
     curvature : RowCurvature
         Its design in units where every share is 1.
-    designs : list of (ndarray of shape (n_rows, n_groups), ndarray of int)
+    designs : list of (ndarray of shape (n_cells, n_groups), ndarray of int)
         The design of some classes, and which: prices that are passed on less their mean make it differ between classes.
     softness : ndarray of shape (n_groups, n_classes)
     free : ndarray of bool, same shape
@@ -175,31 +213,34 @@ class RowFactor(Factor):
         self.curvature, self.designs, self.softness, self.free = curvature, designs, softness, free
         n_rows, n_groups, n_classes = len(curvature.d), *free.shape
         weighed = curvature.weight[:, None] * curvature.d
-        self.unit = 1.0 / np.sqrt(curvature.weight * curvature.d_sum)
+        joined, summed = _joined(curvature.d, curvature.d_sum), curvature.summed(weighed)
+        moves = weighed * (1.0 / np.sqrt(curvature.weight * curvature.d_sum))[:, None]
         self.white = np.zeros((n_classes, n_groups, n_groups))  # inverse factors of the classes' blocks
-        factors = np.empty((n_rows, n_classes, n_groups))
         for design, classes in designs:
-            pairs = (design[:, :, None] * design[:, None, :]).reshape(n_rows, -1)
+            pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
             mine = free.T[classes]
-            blocks = (pairs.T @ weighed[:, classes]).T.reshape(-1, n_groups, n_groups)
+            blocks = (pairs.T @ summed[:, classes]).T.reshape(-1, n_groups, n_groups)
             np.einsum("kgg->kg", blocks)[:] += softness.T[classes] + damping
             blocks *= mine[:, :, None] & mine[:, None, :]
             np.einsum("kgg->kg", blocks)[~mine] = 1.0
             scale = 1.0 / np.sqrt(np.einsum("kgg->kg", blocks))
             inverse = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :]))
             self.white[classes] = inverse * (scale * mine)[:, None, :]
-            spread = (design @ self.white[classes].transpose(2, 0, 1).reshape(n_groups, -1)).reshape(n_rows, -1, n_groups)
-            factors[:, classes] = spread * (weighed[:, classes] * self.unit[:, None])[:, :, None]
-        self.factors = factors.reshape(n_rows, -1)
-        self.levels = Cholesky(np.eye(n_rows) - self.factors @ self.factors.T)
+        # Made from whitened prices: those of nearly singular blocks are large, and would cancel in the rows.
+        works = _works(joined, len(curvature.design), n_groups)
+        kind = (_Together, _ByClass, _ByCell)[works.index(min(works))]
+        self.joints = kind(moves, joined, curvature, _whitened(designs, self.white))
+        levels = -self.joints.squares()
+        levels.flat[:: n_rows + 1] += 1.0
+        self.levels = Cholesky(levels)
 
     def times(self, d: Floats) -> Floats:
         """Multiply by the matrix."""
         prices = self._spread(d)
         shifts = np.empty_like(self.curvature.d)
         for design, classes in self.designs:
-            shifts[:, classes] = design @ prices[:, classes]
-        moved = self.curvature.respond(shifts)
+            shifts[:, classes] = self.curvature.spread(design @ prices[:, classes])
+        moved = self.curvature.summed(self.curvature.respond(shifts))
         found = self.softness * prices
         for design, classes in self.designs:
             found[:, classes] += design.T @ moved[:, classes]
@@ -212,14 +253,124 @@ class RowFactor(Factor):
 
     def solve(self, right: Floats) -> Floats:
         """Solve with the matrix as it was factorised."""
-        own = np.matmul(self.white, self._spread(right).T[:, :, None])
-        own += (self.factors.T @ self.levels.solve(self.factors @ own.ravel())).reshape(own.shape)
-        return np.asarray(np.matmul(self.white.transpose(0, 2, 1), own)[:, :, 0].T[self.free])
+        own = np.matmul(self.white, self._spread(right).T[:, :, None])[:, :, 0]
+        own += self.joints.back(self.levels.solve(self.joints.of(own[:, :, None])[:, 0]))
+        return np.asarray(np.matmul(self.white.transpose(0, 2, 1), own[:, :, None])[:, :, 0].T[self.free])
 
     def square(self, columns: Floats) -> Floats:
         """Give ``columns' K^-1 columns``."""
         whole = np.zeros((*self.free.shape, columns.shape[1]))
         whole[self.free] = columns
-        own = np.matmul(self.white, whole.transpose(1, 0, 2)).reshape(-1, columns.shape[1])
-        half = self.levels.half(self.factors @ own)
-        return np.asarray(own.T @ own + half.T @ half)
+        own = np.matmul(self.white, whole.transpose(1, 0, 2))
+        half, flat = self.levels.half(self.joints.of(own)), own.reshape(-1, columns.shape[1])
+        return np.asarray(flat.T @ flat + half.T @ half)
+
+
+def _whitened(designs: list[tuple[Floats, Places]], white: Floats) -> Floats:
+    """Give the design by whitened prices, classes x cells x groups."""
+    found = np.empty((len(white), len(designs[0][0]), white.shape[1]))
+    for design, classes in designs:
+        found[classes] = np.matmul(design, white[classes].transpose(0, 2, 1))
+    return found
+
+
+class _Joints(ABC):
+    """How the levels of rows move with whitened prices, classes x groups.
+
+    Parameters
+    ----------
+    moves : ndarray of shape (n_rows, n_classes)
+        Of entries with the level of their row.
+    joined : ndarray of bool, same shape
+        Those that move with it at all.
+    curvature : RowCurvature
+    design : ndarray of shape (n_classes, n_cells, n_groups)
+    """
+
+    @abstractmethod
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None: ...
+
+    @abstractmethod
+    def squares(self) -> Floats:
+        """Give what the levels of two rows have to do with each other, on and below the diagonal."""
+
+    @abstractmethod
+    def of(self, own: Floats) -> Floats:
+        """Give what levels make of columns of prices, classes x groups x columns."""
+
+    @abstractmethod
+    def back(self, level: Floats) -> Floats:
+        """Give what prices make of levels."""
+
+
+class _Together(_Joints):
+    """As one table."""
+
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+        factors = curvature.spread(design.transpose(1, 0, 2)) * moves[:, :, None]
+        self.factors, self.shape = factors.reshape(len(moves), -1), (len(design), design.shape[2])
+
+    def squares(self) -> Floats:
+        return np.asarray(self.factors @ self.factors.T)
+
+    def of(self, own: Floats) -> Floats:
+        return np.asarray(self.factors @ own.reshape(-1, own.shape[2]))
+
+    def back(self, level: Floats) -> Floats:
+        return np.asarray((self.factors.T @ level).reshape(self.shape))
+
+
+class _ByClass(_Joints):
+    """Class by class, from the rows that have it: few, near the answer."""
+
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+        self.n_rows, self.parts = len(moves), []
+        for k, own in enumerate(design):
+            rows = np.flatnonzero(joined[:, k])
+            self.parts.append((rows, own[curvature.cell[rows]] * moves[rows, k, None]))
+
+    def squares(self) -> Floats:
+        found = np.zeros((self.n_rows, self.n_rows))
+        for rows, factors in self.parts:
+            found[rows[:, None], rows] += factors @ factors.T
+        return found
+
+    def of(self, own: Floats) -> Floats:
+        found = np.zeros((self.n_rows, own.shape[2]))
+        for (rows, factors), mine in zip(self.parts, own, strict=True):
+            used = np.flatnonzero(mine.any(axis=0))  # a column may be one of a single class
+            found[rows[:, None], used] += factors @ mine[:, used]
+        return found
+
+    def back(self, level: Floats) -> Floats:
+        return np.stack([level[rows] @ factors for rows, factors in self.parts])
+
+
+class _ByCell(_Joints):
+    """Cell by cell: what groups make of two rows is the same for all rows of two cells."""
+
+    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+        self.moves, self.curvature, self.design = moves, curvature, design
+
+    def squares(self) -> Floats:
+        cell, moves, first = self.curvature.cell, self.moves, self.curvature.first
+        alike = np.matmul(self.design, self.design.transpose(0, 2, 1)).transpose(1, 2, 0).copy()  # cells x cells x classes
+        found = np.zeros((len(moves), len(moves)))
+        for own, start, stop in zip(alike, first, np.append(first[1:], len(moves)), strict=True):
+            found[start:stop, :stop] = moves[start:stop] @ (moves[:stop] * own[cell[:stop]]).T
+        return found
+
+    def of(self, own: Floats) -> Floats:
+        found = np.zeros((len(self.moves), own.shape[2]))
+        by_cell = np.matmul(self.design, own)
+        if own.shape[2] == 1:
+            found[:, 0] = np.einsum("ik,ik->i", self.moves, self.curvature.spread(by_cell[:, :, 0].T))
+            return found
+        for k, mine in enumerate(by_cell):
+            used = np.flatnonzero(own[k].any(axis=0))
+            found[:, used] += self.moves[:, k, None] * self.curvature.spread(mine[:, used])
+        return found
+
+    def back(self, level: Floats) -> Floats:
+        by_cell = self.curvature.summed(self.moves * level[:, None])
+        return np.asarray(np.matmul(by_cell.T[:, None, :], self.design)[:, 0, :])

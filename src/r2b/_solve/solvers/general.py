@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
 from r2b._solve.solvers.conditions import Conditions, system_of
 from r2b._solve.solvers.rows import longest
-from r2b._solve.solvers.systems import Curved, SystemLayout, curvature_of, layout_of, times
+from r2b._solve.solvers.systems import Curved, SystemLayout, curvature_of, layout_of, times, unfolded
 
 # Families that imply each other leave prices a choice. Basis functions that nearly do leave curvature hardly larger than this.
 _SHARED_DAMPING = 1e-11
@@ -216,9 +217,10 @@ class _SideSystem(System[GeneralPoint]):
         omega = layout.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
         self.rows = method.rows.system(here.rows, off.rows)
         conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
-        folded = curvature_of(method.rows, method.parity, layout.components, self.rows.d, self.rows.d_sum)
+        seen = method.rows, method.parity, self.rows.d, self.rows.d_sum
+        folded = curvature_of(*seen[:2], layout.components, *seen[2:])
         self.parts = [
-            (component.groups, system_of(layout, component, block, conditions))
+            (component.groups, system_of(layout, component, block, conditions, partial(unfolded, *seen[:2], component, *seen[2:])))
             for component, block in zip(layout.components, folded, strict=True)
         ]
 

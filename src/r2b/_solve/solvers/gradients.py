@@ -12,7 +12,8 @@ import numpy as np
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.solvers.factors import RowCurvature
 
-_MOST = 150  # products with the rows, by when a factorisation is the cheaper way; twenty to forty are the rule, 130 the most seen
+_LEAST, _MOST = 20, 150  # products with the rows; twenty to forty are the rule
+_SHARE = 0.5  # of what a factorisation costs that products may: a step solves three systems or more with one
 _EXACT = 1e-3  # of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7, and twice the products
 _DISTINCT = 1e-12  # of the longest direction set apart, below which one is a sum of others
 _DEAR = 1e9  # operations from which a factorisation takes longer than a few dozen products with the rows
@@ -24,13 +25,18 @@ def worthwhile(n_rows: int, n_prices: int) -> bool:
     return min(table, n_rows**2 * (n_prices + n_rows / 3)) > _DEAR
 
 
+def most_products(n_rows: int, n_prices: int, work: float) -> int:
+    """Give how many products with the rows are tried before a factorisation of so many operations."""
+    return int(np.clip(_SHARE * work / (4.0 * n_rows * n_prices), _LEAST, _MOST))
+
+
 class Gradients:
     """Solve ``K d + columns c = right, columns' d - omega c = balance`` with K the curvature of rows plus softness.
 
     Parameters
     ----------
     curvature : RowCurvature
-    designs : list of (ndarray of shape (n_rows, n_groups), ndarray of int)
+    designs : list of (ndarray of shape (n_cells, n_groups), ndarray of int)
         The design of some classes, and which, in units where every share is 1.
     softness : ndarray of shape (n_groups, n_classes)
     free : ndarray of bool, same shape
@@ -45,12 +51,12 @@ class Gradients:
     ) -> None:
         self.curvature, self.designs, self.free, self.columns = curvature, designs, free, columns
         self.softness = softness
-        (n_families, n_groups, n_classes), n_rows = columns.shape, len(curvature.d)
+        n_families, n_groups, n_classes = columns.shape
         self.weighed = curvature.weight[:, None] * curvature.d
-        own = self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None])
+        own = curvature.summed(self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None]))
         blocks = np.zeros((n_classes, n_groups + n_families, n_groups + n_families))
         for design, classes in designs:
-            pairs = (design[:, :, None] * design[:, None, :]).reshape(n_rows, -1)
+            pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
             blocks[classes, :n_groups, :n_groups] = (pairs.T @ own[:, classes]).T.reshape(-1, n_groups, n_groups)
         np.einsum("kgg->kg", blocks)[:, :n_groups] += softness.T
         own_blocks = blocks[:, :n_groups, :n_groups].copy()
@@ -105,7 +111,7 @@ class Gradients:
         more = self._apart(amount)
         d, c, missing = d + more[0], c + more[1], missing - (amount @ self.products).reshape(d.shape)
         along, last = (np.zeros_like(d), none), np.inf
-        for _ in range(_MOST):
+        for _ in range(self.curvature.products):
             step, lift = self._by_class(missing, none)
             energy = float((missing * step).sum())
             if not energy > _EXACT**2 * whole:
@@ -126,14 +132,15 @@ class Gradients:
 
     def _times(self, d: Floats, c: Floats) -> Floats:
         found = self.softness * d + self._lifted(c)
+        rows = self.curvature
         if len(self.designs) == 1:
             design = self.designs[0][0]
-            found += design.T @ self._respond(design @ d)
+            found += design.T @ rows.summed(self._respond(rows.spread(design @ d)))
         else:
-            shifts = np.empty_like(self.curvature.d)
+            shifts = np.empty((len(rows.design), d.shape[1]))
             for design, classes in self.designs:
                 shifts[:, classes] = design @ d[:, classes]
-            moved = self._respond(shifts)
+            moved = rows.summed(self._respond(rows.spread(shifts)))
             for design, classes in self.designs:
                 found[:, classes] += design.T @ moved[:, classes]
         return np.where(self.free, found, 0.0)

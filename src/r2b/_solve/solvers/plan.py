@@ -33,20 +33,19 @@ _PATIENCE, _POLISH = 40, 30  # Newton steps before the interior point, where nin
 _BRIEFLY, _DEARLY = 6, 3  # where the interior point may look closer; and where a step of Newton's costs more than one of its
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
-_CENTRAL_STEPS = 200  # of an interior point; thirty are the rule, a hundred where weights differ by orders of magnitude
-_UNITS = (1e-6, 1e-5)  # in which prices are looked at that an interior point leaves all but right
-_SHARED_UNITS = (1e-3, 1e-5)  # where groups share rows: prices that all but cancel may be far off
+_CENTRAL_STEPS = 300  # of an interior point; thirty are the rule, up to 220 where weights differ by orders of magnitude
+_HOPEFUL = 1e-6  # residual from which on steps of Newton's are taken where they are dear: from farther off three do not get there
+_UNITS, _SHARED_UNITS = (1e-6, 1e-5), (1e-3, 1e-5)  # to look closer in; where groups share rows, prices that all but cancel may be far off
 _AFTER_THRESHOLDS, _ZOOM_STEPS = 1e-3, 80  # such a unit where thresholds end short; steps in one, ten as a rule, sixty after thresholds
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 # Of that for any constraint: far from the path's end rows and bands repair what they lack in half the steps where weights differ widely.
 _GENERAL_STARTS = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
-_LOOK = 1e-7  # complementarity of the interior point below which its products may tell the face of the answer
-_LOOK_SOON, _LOOK_LATE = 1e-4, 1e-12  # where rows are few, so that a look that fails costs little; and where it costs ten steps
+# Complementarity below which products may tell the face of the answer; where a look that fails costs little, and where it costs ten steps.
+_LOOK, _LOOK_SOON, _LOOK_LATE = 1e-7, 1e-4, 1e-12
 _INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
-_INTERIOR_UNKNOWNS = 5_000  # prices of groups that share cells, which it inverts together
-_FEW_UNKNOWNS = 1_000  # prices of groups whose system fits anywhere, and is solved in no time
+_INTERIOR_UNKNOWNS, _FEW_UNKNOWNS = 5_000, 1_000  # prices of groups that share cells: the most that it solves for; those soon solved for
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
@@ -78,7 +77,7 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
         attempts.append(_by_narrowing(problem, oracle, newton, tol))
     yield from chain(*attempts)
     # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
-    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS else _PATIENCE)
+    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS // 4 else _PATIENCE)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
@@ -153,20 +152,21 @@ def _by_interior(
     ahead = _Ahead(interior, newton, _EXACT * tol, interior.name)
     yield Stage(ahead, 0.0, most, final=False)
     few = newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS
-    briefly = _BRIEFLY if few else _DEARLY
+    briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY, _HOPEFUL)
     steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
     first = steps if closer is None else briefly
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
         yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
-        yield Stage(newton, tol, first)
+        # Prices that a certificate bears out need no dear steps.
+        yield from [Stage(newton, tol, each, near=near) for each in ((first,) if few else (0, first))]
     else:
         yield Stage(newton, tol, first, refine=partial(_on_face, interior))
     if closer is not None:
         ended = ahead.ended
         del interior, ahead  # and the copies of the rows that they keep
         yield from _by_zooming(closer, newton, tol, ended)
-        yield Stage(newton, tol, steps)
+        yield Stage(newton, tol, steps, near=near)
 
 
 def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,8 @@ from r2b._constraints.parity.bounds import Level
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.oracle.folding import Folded
 from r2b._solve.oracle.reference import folded_cells
-from r2b._solve.solvers.factors import RowCurvature
-from r2b._solve.solvers.gradients import worthwhile
+from r2b._solve.solvers.factors import RowCurvature, row_work
+from r2b._solve.solvers.gradients import most_products, worthwhile
 from r2b._solve.solvers.rows import RowSide
 
 _FEW_ROWS = 4  # rows per cell below which cells save no work
@@ -169,23 +169,29 @@ def curvature_of(rows: RowSide, parity: Parity, components: list[Component], d: 
     """Give the curvature of each component: as :func:`fold` does, or unfolded where that is cheaper."""
     found: list[Curved] = []
     for component in components:
-        groups = component.groups
-        if not component.disjoint:
-            touched = np.flatnonzero(np.asarray(parity.matrix[:, groups].any(axis=1))[rows.cell])
-            size = len(touched), len(groups) * d.shape[1]
-            by_rows, iterate = _by_rows(*size), worthwhile(*size)
-            if by_rows or iterate:
-                design = parity.matrix[np.ix_(rows.cell[touched], groups)]
-                table = partial(_folded, rows, parity, component, d, d_sum)
-                found.append(RowCurvature(design, d[touched], d_sum[touched], rows.weight[touched], by_rows, iterate, table))
-                continue
-        found += fold(rows, parity, [component], d, d_sum)
+        own = None if component.disjoint else unfolded(rows, parity, component, d, d_sum)
+        found += [own] if own is not None else fold(rows, parity, [component], d, d_sum)
     return found
 
 
-def _by_rows(n_rows: int, n_prices: int) -> bool:
-    """Whether a system of the rows' levels costs less than one of the prices: products, then a third of a cube."""
-    return n_rows**2 * (n_prices + n_rows / 3) < n_prices**2 * (min(n_rows, n_prices) + n_prices) / 3
+def unfolded(rows: RowSide, parity: Parity, component: Component, d: Floats, d_sum: Floats) -> RowCurvature | None:
+    """Give the curvature of a component by its rows; None where a table of all pairs of its prices costs less."""
+    groups = component.groups
+    touched = np.flatnonzero(np.asarray(parity.matrix[:, groups].any(axis=1))[rows.cell])
+    cells, cell = np.unique(rows.cell[touched], return_inverse=True)
+    size = len(touched), len(groups) * d.shape[1]
+    by_row, by_price = row_work(d[touched], d_sum[touched], len(cells), len(groups)), _table_work(*size)
+    products = most_products(*size, min(by_row, by_price)) if worthwhile(*size) else 0
+    if by_row >= by_price and not products:
+        return None
+    whole = replace(component, disjoint=False)
+    design, table = parity.matrix[np.ix_(cells, groups)], partial(_folded, rows, parity, whole, d, d_sum)
+    return RowCurvature(design, cell.ravel(), d[touched], d_sum[touched], rows.weight[touched], by_row < by_price, products, table)
+
+
+def _table_work(n_rows: int, n_prices: int) -> float:
+    """Give the operations that a system of the prices takes: adding it up, then a third of a cube."""
+    return n_prices**2 * (min(n_rows, n_prices) + n_prices) / 3
 
 
 def times(curvature: Curved, prices: Floats) -> Floats:
