@@ -333,13 +333,14 @@ def _fold_design(
             touched += size * size
             own = weight[i] if weight.shape[0] > 0 else 1.0
             for a in range(size):
-                for b in range(size):
+                for b in range(a, size):
                     part = own * ((1.0 if a == b else 0.0) - 1.0 / size)
+                    pair = table[where[a], where[b]]
                     for g in range(n_counted):
                         amount = part * counted[i, g]
                         if amount != 0.0:
                             for h in range(n_counted):
-                                table[g, where[a], h, where[b]] += amount * counted[i, h]
+                                pair[g, h] += amount * counted[i, h]
         if touched > most * (stop + _LOOKED_AT):
             return False
     return True
@@ -365,9 +366,15 @@ def fold_design(
     bool
         False where rows have more, and other ways are faster: the table is of no use then.
     """
-    n_groups = prices.shape[0]
+    n_groups, n_classes = prices.shape
+    n_counted = len(table)
+    # Pairs of groups side by side, and each pair of classes once: in the order of the table every number would be a step in memory.
+    pairs = np.zeros((n_classes, n_classes, n_counted, n_counted))
     for part, rows, beyond, space in _design_rows(labels, designs[0], prices, levels):
         counted = _fixed(np.ascontiguousarray(designs[1][part]))
-        if not _fold_design(rows, n_groups, counted, _fixed(weight[part]), float(lam), float(most), beyond, space, table):
+        if not _fold_design(rows, n_groups, counted, _fixed(weight[part]), float(lam), float(most), beyond, space, pairs):
             return False
+    for k in range(n_classes):
+        table[:, k, :, k:] += pairs[k, k:].transpose(1, 2, 0)
+        table[:, k + 1 :, :, k] += pairs[k, k + 1 :].transpose(1, 0, 2)
     return True

@@ -31,7 +31,7 @@ _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
 _FEW_GROUPS = 8  # up to which a step costs a few passes: the curvature of pairs of groups grows with their square
-_SPARSE = 1 / 16  # share of all pairs of classes that a row may have for single entries to be faster than products of matrices
+_SPARSE = 1 / 32  # share of all pairs of classes that a row may have for single entries to be faster than products of matrices
 _COSTLIER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
 
