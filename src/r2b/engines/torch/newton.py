@@ -12,7 +12,7 @@ rows in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ _TRIES, _DAMPED = 4, 0.1  # of a step, and the damping of the second: of the met
 _KEEPS = 0.03  # a step must gain this much for its curvature to be kept
 _FLATTEST = 1e-4  # of the bound on curvature, in units of 1 / lam: what a class is given that no row trades
 _WIDEST = 1e3  # a band that holds all means
-_GAINS = 0.3  # of the residual: what a plain step on a short table may leave
 
 
 def _modelled(parity: Parity, oracle: DeviceOracle) -> bool:
@@ -167,23 +166,6 @@ def _factor(matrix: Tensor) -> Tensor:
     return factor
 
 
-@dataclass(frozen=True, eq=False)
-class ShortNewton(Newton):
-    """Newton on a short table, every walk over which brings the curvature: plain steps on the host, which cost as much as a walk.
-
-    Where such a step gains little the next knows its bands, which costs three times as much.
-    """
-
-    def step(self, state: NewtonState) -> NewtonState:
-        """One step, or two."""
-        new = super().step(state)
-        return new if new.stalled or new.residual <= _GAINS * state.residual else self._by_bands.step(new)
-
-    @cached_property
-    def _by_bands(self) -> BandNewton:
-        return BandNewton(self.oracle, self.parity, self.lam, damping=self.damping, bands=Bands.of(self.parity))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceTask(Task):
     """Rows on a device, what is asked of their groups, and the means to solve it."""
@@ -191,7 +173,7 @@ class DeviceTask(Task):
     oracle: DeviceOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        newton = ShortNewton if self.oracle.curved else DeviceNewton
+        newton = DeviceNewton if not self.oracle.curved else partial(BandNewton, bands=Bands.of(problem.parity))
         samples = self.oracle.samples(modelled=_modelled(problem.parity, self.oracle))
         if start is None and samples is None and problem.lam == 1.0 and problem.parity.design is None:
             # Where nothing is asked of them yet rows answer with their labels, whose means are known.
