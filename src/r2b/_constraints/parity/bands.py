@@ -144,16 +144,17 @@ def _middle_of_few(means: Floats, weight: Floats, eps: Floats) -> Floats:
 
 
 def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
-    """Give the same by one sort of the kinks."""
-    kinks = np.concatenate([means - eps, means])
-    slope_change = np.repeat(np.concatenate([weight, -weight])[:, None], means.shape[1], axis=1)
-    order = np.argsort(kinks, axis=0, kind="stable")
-    kinks = np.take_along_axis(kinks, order, axis=0)
-    slopes = np.cumsum(np.take_along_axis(slope_change, order, axis=0), axis=0) - weight.sum()
-    start = weight @ (means - means.min(axis=0))
-    balance = start + np.concatenate([np.zeros((1, means.shape[1])), np.cumsum(slopes[:-1] * np.diff(kinks, axis=0), axis=0)])
+    """Give the same by one sort of the kinks, class after class."""
+    rows = np.ascontiguousarray(means.T)
+    kinks = np.concatenate([rows - eps[:, None], rows], axis=1)
+    order = np.argsort(kinks, axis=1)  # of equal ones in whatever order: between them the balance does not change
+    kinks = np.take_along_axis(kinks, order, axis=1)
+    slopes = np.cumsum(np.concatenate([weight, -weight])[order], axis=1) - weight.sum()
+    start = (rows - rows.min(axis=1, keepdims=True)) @ weight
+    rise = np.cumsum(slopes[:, :-1] * np.diff(kinks, axis=1), axis=1)
     # The first kink where the balance is no longer positive closes the piece that holds the root.
-    return _within_piece(kinks, (balance > 0).sum(axis=0))
+    positive = (start > 0).astype(np.int64) + (start[:, None] + rise > 0).sum(axis=1)
+    return _within_piece(kinks.T, positive)
 
 
 def _within_piece(kinks: Floats, closing: Places) -> Floats:
