@@ -22,9 +22,8 @@ from r2b._solve.solvers.thresholds import Point, Seen, Thresholds, ThresholdStat
 
 _FIRST, _LAST = 1.0, 3e-6  # softness: prices are of the order of 1, and far above this but where they end at 0
 _SHOWN = 100.0  # times the last: softness from which on it is worth knowing what exact bands make of its prices
-_ENOUGH = 1e-3  # of the narrowest epsilon: residual at which bands give less
-_ROUGHLY = 0.03  # the same
-_TRIES = 15  # steps for one softness; five are the rule
+_ROUGHLY, _CLOSELY = 0.03, 1e-4  # of the narrowest epsilon: residual at which bands give less, and at which the last of them are left
+_TRIES, _LAST_TRIES = 15, 30  # steps for one softness, where five are the rule, and for the last: closer, exact bands take fewer
 _QUICK, _SLOW = 2, 4  # steps from which on the softness falls by as much as before, and more than which it falls by less
 _RATIO, _FASTER, _SLOWER = 0.2, 1.5, 0.6  # from one softness to the next at first, and powers of it
 _SMALLEST, _LARGEST = 0.01, 0.3  # ratios
@@ -78,8 +77,8 @@ class SoftBands:
     def step(self, state: SoftState) -> SoftState:
         """One step on the thresholds."""
         inner, taken = self._at(state.soft).step(state.inner), state.taken + 1
-        enough = _ENOUGH if state.soft <= _LAST else _ROUGHLY
-        if inner.residual > enough * float(self.parity.bound.epsilon.min()) and taken < _TRIES and not inner.stalled:
+        enough, tries = (_CLOSELY, _LAST_TRIES) if state.soft <= _LAST else (_ROUGHLY, _TRIES)
+        if inner.residual > enough * float(self.parity.bound.epsilon.min()) and taken < tries and not inner.stalled:
             return replace(state, inner=inner, taken=taken)
         if state.soft <= _SHOWN * _LAST:
             seen = self._exact(inner.prices)
