@@ -16,6 +16,7 @@ pytest.importorskip("numba")
 
 from r2b._solve.oracle.soft_bands import balanced_softly, falls, places
 from r2b._solve.solvers.soft import SoftBands
+from r2b._solve.solvers.thresholds import Point, Thresholds
 
 
 def narrow(n_groups: int, n_classes: int, lam: float = 0.3, epsilon: float = 5e-4) -> Problem:
@@ -113,3 +114,41 @@ def test_where_thresholds_go_in_circles_the_interior_point_starts_beside_them():
     proof, other = (certify(problem, walker, each.prices, walker.label_means()) for each in (ours, theirs))
     assert proof.holds
     assert proof.means == pytest.approx(other.means, abs=1e-9)
+
+
+def direction_of(seed: int) -> tuple[Thresholds, Point, np.ndarray, np.ndarray]:
+    """Give a point on the way of even classes, and the direction from it, undamped."""
+    rng = np.random.default_rng(seed)
+    problem = problem_of(rng.poisson(50, (25, 60)) * rng.choice([0.3, 1.0, 2.0], (25, 60)), 2e-3, 0.3)
+    way = SoftBands(ClassOracle(problem.rows_in_memory, "compiled"), problem.parity, problem.lam)
+    state = way.start(np.zeros((25, 60)))
+    while state.soft > 1e-2:
+        state = way.step(state)
+    thresholds = way._at(state.soft)
+    here = thresholds.point(state.inner.level, 0.3, state.inner.levels, -state.inner.prices)
+    return thresholds, here, *thresholds._direction(here, 0.3, 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_directions_see_what_supports_do_not_know(seed):
+    """A row that begins to give, and a class that begins to receive, meet all others of their group at once."""
+    thresholds, here, worth, level = direction_of(seed)
+    there = here.worth + worth
+    nobody = here.supports.given == 0
+    plain = here.worth + thresholds.change(here, 0.3, 1e-9)
+    held = np.maximum(np.where(nobody, -np.inf, plain).max(axis=1), plain.min(axis=1) + 0.7)
+    assert (there <= np.maximum(held[:, None], here.worth) + 1e-12)[nobody].all()
+    assert np.array_equal(there[~nobody], plain[~nobody])
+    best = thresholds.oracle.respond(-there, 0.3)[1]
+    begins = (here.supports.sizes == 0) & (there + 0.7 < there.max(axis=1, keepdims=True))
+    assert begins.any()
+    assert (here.level + level >= best - 1e-12)[begins].all()
+
+
+def test_even_classes_take_few_steps():
+    """Rows that gave to hundreds of classes at once sent every long step back: 43 steps, where 28 are enough."""
+    rng = np.random.default_rng(0)
+    weights = rng.poisson(200_000 / 30 / 150 * rng.dirichlet(np.ones(150) * 2.0, 30) * 150)
+    fair = r2b.debias(**table(weights), lam=0.3, epsilon=2e-3)
+    assert fair.status is Status.SOLVED
+    assert len(fair.history) <= 40

@@ -170,18 +170,29 @@ class Supports:
     @cached_property
     def counts(self) -> Floats:
         """The number of classes in the support of the row of each class."""
-        counts = np.empty(self.size.shape)
-        np.put_along_axis(counts, self.order, self.size + self.own, axis=1)
-        return counts
+        return self._by_class(self.size + self.own)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The number of classes that the row of each class gives to, but for its own where that is none of the costliest."""
+        return self._by_class(self.size)
+
+    @cached_property
+    def given(self) -> Floats:
+        """The weight of the rows that give to each class, but for its own where that is none of the costliest."""
+        return self._by_class(self._reach)
 
     @cached_property
     def diagonal(self) -> Floats:
         """The diagonal of the curvature."""
         part = self.weight / np.maximum(self.size + self.own, 1.0)
         shared = self._reach - self.kernel.reached(self.size, part) + self.own * (self.weight - part)
-        diagonal = np.empty(shared.shape)
-        np.put_along_axis(diagonal, self.order, shared / self.lam, axis=1)
-        return diagonal
+        return self._by_class(shared / self.lam)
+
+    def _by_class(self, ranked: Array) -> Floats:
+        by_class = np.empty(ranked.shape)
+        np.put_along_axis(by_class, self.order, ranked, axis=1)
+        return by_class
 
     def matrix(self, cell: int) -> Floats:
         """Give the curvature of one cell as a matrix."""

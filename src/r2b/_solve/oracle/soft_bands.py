@@ -154,8 +154,18 @@ def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells:
     means, nears, rates = room
     low, high = ends
     at = at if at > low and at < high else 0.5 * (low + high)
+    total, rise = 0.0, 0.0
     for cell in range(len(v)):
-        means[cell], nears[cell] = _mean(v[cell], (own[cell], most, level[cell]), cell, cells)
+        own_row = (own[cell], most, level[cell])
+        means[cell], nears[cell] = _mean(v[cell], own_row, cell, cells)
+        place, fall = _inside(v[cell], band[0], band[1])
+        off = means[cell] - place - at
+        rate = 1.0 / (_stretch(v[cell], off < 0.0, nears[cell], own_row, cell, cells)[1] + fall)
+        total += share[cell] * (v[cell] - off * rate)
+        rise += share[cell] * rate
+    # The prices are guesses of their own, better than the one of the level: to first order they tell where it balances.
+    if low < at - total / rise < high:
+        at -= total / rise
     below, above, side, last = 0.0, 0.0, 0, np.inf
     excess, rise = 0.0, 1.0
     for count in range(80):

@@ -231,8 +231,16 @@ class Thresholds:
 
     def _direction(self, at: Point, lam: float, damping: float) -> tuple[Floats, Floats]:
         """Give the changes of worth and thresholds that bring every row to a sum of 1 and keep every class in balance, to first order."""
-        worth = self.change(at, lam, damping)
+        worth = self._within_reach(at, self.change(at, lam, damping), lam)
         return worth, self._moved(at, worth, lam)
+
+    def _within_reach(self, at: Point, worth: Floats, lam: float) -> Floats:
+        """Let no class that no row gives to rise further than where rows would: they hold it there, of which the supports know nothing."""
+        there = at.worth + worth
+        given = at.supports.given > 0
+        held = np.where(given, there, -np.inf).max(axis=1, keepdims=True)
+        held = np.maximum(held, there.min(axis=1, keepdims=True) + 1.0 - lam)
+        return np.where(given, worth, np.minimum(worth, np.maximum(held - at.worth, 0.0)))
 
     def change(self, at: Point, lam: float, damping: float) -> Floats:
         """Give the change of worth of such a direction."""
@@ -256,7 +264,13 @@ class Thresholds:
         low, high = at.worth.max(axis=1, keepdims=True), at.worth + 1.0 - lam
         low_there, high_there = (at.worth + worth).max(axis=1, keepdims=True), high + worth
         part = np.clip((at.level - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
-        return np.where(counts > 0, moved, (1.0 - part) * low_there + part * high_there - at.level)
+        moved = np.where(counts > 0, moved, (1.0 - part) * low_there + part * high_there - at.level)
+        # One that begins to give does so to many classes at once, of which the supports know nothing: no lower than it would end up.
+        begins = (at.supports.sizes == 0) & (high_there < low_there)
+        if begins.any():
+            best = self.oracle.respond(-(at.worth + worth), lam)[1]
+            moved = np.where(begins, np.maximum(moved, best - at.level), moved)
+        return moved
 
 
 def _top(prices: Floats) -> Floats:
