@@ -79,6 +79,28 @@ def test_a_walk_over_a_short_table_brings_the_curvature_that_a_second_one_adds_u
     assert np.abs(found.curvature - expected).max() <= 1e-12
 
 
+@pytest.mark.skipif(not (CUDA or INTERPRETED), reason="no CUDA device")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_walk_that_evaluated_prices_of_a_short_table_is_the_evidence_for_them(weighted: bool) -> None:
+    y, groups = soft_rows(150, 11, 3, dtype="float32")
+    weight = 10.0 ** np.random.default_rng(1).uniform(-3, 3, 150) if weighted else None
+    host, there = two_oracles(y, groups, weight, kernel="triton", device=DEVICE)
+    prices = 0.1 * np.random.default_rng(2).standard_normal((3, 11))
+    expected, walked = host.inspect(prices, 0.7), there.inspect(prices, 0.7)
+    there.evaluate(prices, 0.7, curvature=False)
+    reads, known = there.reads, there.inspect(prices, 0.7)
+    assert there.reads == reads
+    for found in (walked, known):
+        assert found.means == pytest.approx(expected.means, abs=1e-12)
+        for name in ("slack", "squared_norm", "agreement", "squared_distance", "moved", "simplex_violation"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
+    assert there.as_seen(prices + 1e-16) is not prices and np.array_equal(there.as_seen(prices + 1e-16), prices)
+    assert np.array_equal(there.as_seen(prices + 1e-9), prices + 1e-9)
+    assert there.inspect(prices, 0.6).squared_norm != known.squared_norm
+    assert there.inspect(prices, 0.7, unchanged=True).moved == 0.0
+    assert there.reads == reads + 2
+
+
 @on_cuda
 @pytest.mark.parametrize("epsilon", [0.0, 0.001, 0.02])
 @pytest.mark.parametrize(("n_classes", "n_groups"), [(16, 5), (3, 2), (40, 4)])

@@ -45,6 +45,10 @@ class RangeBound(Bound):
     def _all_bounded(self) -> bool:
         return bool(np.isfinite(self.epsilon).all())
 
+    @cached_property
+    def _some_closed(self) -> bool:
+        return bool((self.epsilon == 0).any())
+
     @classmethod
     def of(cls, epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, largest: float = np.inf) -> RangeBound:
         """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
@@ -76,10 +80,10 @@ class RangeBound(Bound):
         """
         level = self._levels(means, weight)
         upper = level + self.epsilon
-        equal = self.epsilon == 0
-        inside = means.max(axis=0) - means.min(axis=0) <= self.epsilon
         above = means > upper
-        clipped = (above | (means < level) | equal) & (~inside | equal)
+        clipped = (above | (means < level)) & (means.max(axis=0) - means.min(axis=0) > self.epsilon)
+        if self._some_closed:
+            clipped |= self.epsilon == 0
         return Projected(np.where(clipped, np.where(above, upper, level), means), clipped, np.ones(means.shape))
 
     def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
@@ -116,37 +120,36 @@ class RangeBound(Bound):
         eps = self.epsilon
         if not self._all_bounded:
             eps = np.where(np.isfinite(eps), eps, 2.0 + 2.0 * np.abs(means).max(initial=0.0))
+        tops = means - eps
         if len(means) == 2:
-            middle = 0.5 * (means[0] + means[1] - eps)  # between the lower mean and the higher less epsilon, in whichever order
+            middle = 0.5 * (means[0] + tops[1])  # between the lower mean and the higher less epsilon, in whichever order
+        elif len(means) <= _FEW_GROUPS:
+            middle = _middle_of_few(means, tops, weight)
         else:
-            find, step = (_middle_of_few, len(eps)) if len(means) <= _FEW_GROUPS else (_middle_of_many, max(1, _SORTED // len(means)))
-            # Of many groups a few classes at a time, which stay in cache.
+            step = max(1, _SORTED // len(means))  # a few classes at a time, which stay in cache
             parts = [slice(first, first + step) for first in range(0, len(eps), step)]
-            middle = np.concatenate([find(means[:, part], weight, eps[part]) for part in parts])
+            middle = np.concatenate([_middle_of_many(means[:, part], tops[:, part], weight) for part in parts])
         # Which values are cut is now known; the level that balances them is computed afresh, free of the sums' rounding.
-        above, below = means > middle + eps, means < middle
+        above, below = tops > middle, means < middle
         cut = weight @ (above | below)
-        total = weight @ np.where(above, means - eps, np.where(below, means, 0.0))
+        total = weight @ np.where(above, tops, np.where(below, means, 0.0))
         return np.asarray(np.divide(total, cut, out=middle, where=cut > 0))
 
 
-def _middle_of_few(means: Floats, weight: Floats, eps: Floats) -> Floats:
+def _middle_of_few(means: Floats, tops: Floats, weight: Floats) -> Floats:
     """Give a point inside the piece that holds the level, from the balance at every kink: a sort costs more calls than it saves sums."""
-    tops = means - eps
     kinks = np.concatenate([tops, means])
     here = kinks[:, None, :]
-    balance = weight @ (np.maximum(tops - here, 0.0) - np.maximum(here - means, 0.0))
-    lowest = kinks.min(axis=0)
-    # Where nothing is cut the balance is 0 from the first kink on.
-    left = np.maximum(np.where(balance > 0, kinks, -np.inf).max(axis=0), lowest)
-    right = np.where((balance > 0) | (kinks <= left), np.inf, kinks).min(axis=0)
-    return np.asarray(0.5 * (left + np.where(np.isfinite(right), right, left)))
+    positive = weight @ (np.maximum(tops - here, 0.0) - np.maximum(here - means, 0.0)) > 0
+    # Where all means are equal the balance is 0 from the first kink on.
+    left = np.where(positive, kinks, tops.min(axis=0)).max(axis=0)
+    return np.asarray(0.5 * (left + np.where(positive, np.inf, kinks).min(axis=0)))
 
 
-def _middle_of_many(means: Floats, weight: Floats, eps: Floats) -> Floats:
+def _middle_of_many(means: Floats, tops: Floats, weight: Floats) -> Floats:
     """Give the same by one sort of the kinks, class after class."""
     rows = np.ascontiguousarray(means.T)
-    kinks = np.concatenate([rows - eps[:, None], rows], axis=1)
+    kinks = np.concatenate([tops.T, rows], axis=1)
     order = np.argsort(kinks, axis=1)  # of equal ones in whatever order: between them the balance does not change
     kinks = np.take_along_axis(kinks, order, axis=1)
     slopes = np.cumsum(np.concatenate([weight, -weight])[order], axis=1) - weight.sum()

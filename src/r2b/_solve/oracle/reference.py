@@ -222,7 +222,17 @@ def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: flo
     curvature = oracle.evaluate(shifts, lam, curvature=True).curvature
     assert curvature is not None
     blocks = parity.cell_share[:, None, None] * curvature
+    if parity.design is None:  # groups are the cells, and share none
+        return [_block_diagonal(blocks[groups]) for groups in parity.components]
     return [folded_cells(parity.matrix[:, groups], blocks) for groups in parity.components]
+
+
+def _block_diagonal(blocks: Floats) -> Floats:
+    n_groups, n_classes, _ = blocks.shape
+    whole = np.zeros((n_groups, n_classes, n_groups, n_classes))
+    each = np.arange(n_groups)
+    whole[each, :, each] = blocks
+    return whole
 
 
 def folded_cells(design: Floats, blocks: Floats) -> Floats:

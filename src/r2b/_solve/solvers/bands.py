@@ -161,7 +161,7 @@ class Bands:
         balances = balances[used]
         n, m = len(here), len(balances)
         system, right, levels, x = np.zeros((n + m, n + m)), np.zeros(n + m), np.full(len(used) + 1, np.nan), np.zeros(len(free))
-        system[:n, :n] = model.matrix[here[:, None], here]
+        system[:n, :n] = model.matrix if n == len(free) else model.matrix[here[:, None], here]
         system[n:, :n] = balances
         system[:n, n:] = balances.T
         right[:n] = (model.linear - self.root * np.where(sign > 0, self.high, self.low))[here]
@@ -224,7 +224,10 @@ class BandNewton(Newton):
             return super().step(state)
         x, pull = bands.scaled(parity.settle(state.prices)), bands.scaled(state.means)
         (block,) = folded_curvature(self.oracle, parity, state.prices, self.lam)
-        matrix = block.reshape((state.prices.size,) * 2)[bands.entries[:, None], bands.entries] / bands.root / bands.root[:, None]
+        matrix = block.reshape((state.prices.size,) * 2)
+        if len(bands.entries) < len(matrix):
+            matrix = matrix[bands.entries[:, None], bands.entries]
+        matrix = matrix / bands.root / bands.root[:, None]
         damping, added, tol = state.damping, 0.0, max(_INEXACT * state.residual, _LEAST)
         # Few rows near a rare class bend little: its price would go far beyond them, and the step of all be shortened for it.
         matrix.flat[:: len(matrix) + 1] += np.abs(state.gap.ravel()[bands.entries]) / (_REACH * self.lam)

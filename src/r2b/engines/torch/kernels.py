@@ -99,9 +99,42 @@ def _evenly(above, own):
     return tl.where(kept & (count > 1)[:, None], (own / tl.maximum(count, 1).to(tl.float64))[:, None], 0.0)
 
 
+@triton.jit
+def _nothing_seen(BN: tl.constexpr, WIDTH: tl.constexpr):
+    """Begin with the evidence about the labels of a lane."""
+    row, wide = tl.zeros((BN,), tl.float64), tl.zeros((WIDTH,), tl.float64)
+    return row, wide, wide, wide, wide, wide, row
+
+
+@triton.jit
+def _seen(x, truth, nu, lam, own, there, inside, least, paid, agreement, distance, moved, lowest, off, AXIS: tl.constexpr):
+    """Add the evidence about the labels x of a tile: what rows could still save, how far they went, and how far they are off."""
+    gradient = lam * x - truth + nu[None, :]
+    least += own * tl.min(tl.where(inside[None, :], gradient, float("inf")), axis=1)
+    off = tl.maximum(off, tl.where(there, tl.abs(tl.sum(x, axis=1) - 1.0), 0.0))
+    lowest = tl.minimum(lowest, tl.min(x, axis=AXIS))
+    weighed, apart = x * own[:, None], x - truth
+    paid += tl.sum(weighed * gradient, axis=AXIS)
+    agreement += tl.sum(weighed * truth, axis=AXIS)
+    distance += tl.sum(apart * apart * own[:, None], axis=AXIS)
+    moved += tl.sum(tl.abs(apart) * own[:, None], axis=AXIS)
+    return least, paid, agreement, distance, moved, lowest, off
+
+
+@triton.jit
+def _store_evidence(at, worst, least, paid, norm, agreement, distance, moved, lowest, off):
+    """Leave slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2 of a lane, and how far its worst row is off."""
+    tl.store(at, tl.sum(paid, axis=0) - tl.sum(least, axis=0))
+    tl.store(at + 1, norm)
+    tl.store(at + 2, tl.sum(agreement, axis=0))
+    tl.store(at + 3, tl.sum(distance, axis=0))
+    tl.store(at + 4, 0.5 * tl.sum(moved, axis=0))
+    tl.store(worst, tl.maximum(tl.max(off, axis=0), -tl.min(lowest, axis=0)))
+
+
 @triton.jit(do_not_specialize=["n_lanes"])
 def _walk(
-    y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots,
+    y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots, worst,
     BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
     AXIS: tl.constexpr, WIDTH: tl.constexpr, CURVED: tl.constexpr,
 ):  # fmt: skip
@@ -110,7 +143,9 @@ def _walk(
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     sums = tl.zeros((BL,), tl.float64)
     if CURVED:
+        inverse = 1.0 / lam
         pairs = tl.zeros((BL, BL), tl.float64)
+        least, paid, agreement, distance, moved, lowest, off = _nothing_seen(BN, WIDTH)
     squares = tl.zeros((WIDTH,), tl.float64)
     value = tl.zeros((BN,), tl.float64)
     for first in range(start, stop, BN):
@@ -123,14 +158,19 @@ def _walk(
         value += own * level
         if CURVED:
             pairs += tl.dot(tl.trans((above > 0).to(tl.float64)), _evenly(above, own))
+            least, paid, agreement, distance, moved, lowest, off = _seen(
+                above * inverse, truth, nu, lam, own, there, inside, least, paid, agreement, distance, moved, lowest, off, AXIS
+            )
     at = slots + lane * (n_classes + 1)
     if CURVED:
-        at += lane * n_classes * n_classes
+        at += lane * (n_classes * n_classes + 5)
     tl.store(at + col, sums / lam, mask=inside)
     tl.store(at + n_classes, -tl.sum(value, axis=0) - 0.5 * tl.sum(squares, axis=0) / lam)
     if CURVED:
         place = n_classes + 1 + col[:, None] * n_classes + col[None, :]
         tl.store(at + place, pairs, mask=inside[:, None] & inside[None, :])
+        at += n_classes + 1 + n_classes * n_classes
+        _store_evidence(at, worst + lane, least, paid, tl.sum(squares, axis=0) / (lam * lam), agreement, distance, moved, lowest, off)
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
@@ -145,14 +185,8 @@ def _inspect(
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     inverse = 1.0 / lam
     sums = tl.zeros((BL,), tl.float64)
-    least = tl.zeros((BN,), tl.float64)
-    paid = tl.zeros((WIDTH,), tl.float64)
     norm = tl.zeros((WIDTH,), tl.float64)
-    agreement = tl.zeros((WIDTH,), tl.float64)
-    distance = tl.zeros((WIDTH,), tl.float64)
-    moved = tl.zeros((WIDTH,), tl.float64)
-    lowest = tl.zeros((WIDTH,), tl.float64)
-    off = tl.zeros((BN,), tl.float64)
+    least, paid, agreement, distance, moved, lowest, off = _nothing_seen(BN, WIDTH)
     for first in range(start, stop, BN):
         place, there, row, _, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
         if UNCHANGED:
@@ -161,26 +195,14 @@ def _inspect(
             above, _ = _above(truth, nu, inside, levels, place, there, lam, n_classes + 8)
             x = above * inverse
         own = _weights(weight, row, there, WEIGHTED)
-        gradient = lam * x - truth + nu[None, :]
-        least += own * tl.min(tl.where(inside[None, :], gradient, float("inf")), axis=1)
-        off = tl.maximum(off, tl.where(there, tl.abs(tl.sum(x, axis=1) - 1.0), 0.0))
-        lowest = tl.minimum(lowest, tl.min(x, axis=AXIS))
-        weighed = x * own[:, None]
-        sums += tl.sum(weighed, axis=0)
-        paid += tl.sum(weighed * gradient, axis=AXIS)
-        norm += tl.sum(weighed * x, axis=AXIS)
-        agreement += tl.sum(weighed * truth, axis=AXIS)
-        apart = x - truth
-        distance += tl.sum(apart * apart * own[:, None], axis=AXIS)
-        moved += tl.sum(tl.abs(apart) * own[:, None], axis=AXIS)
+        sums += tl.sum(x * own[:, None], axis=0)
+        norm += tl.sum(x * x * own[:, None], axis=AXIS)
+        least, paid, agreement, distance, moved, lowest, off = _seen(
+            x, truth, nu, lam, own, there, inside, least, paid, agreement, distance, moved, lowest, off, AXIS
+        )
     at = slots + lane * (n_classes + 5)
     tl.store(at + col, sums, mask=inside)
-    tl.store(at + n_classes, tl.sum(paid, axis=0) - tl.sum(least, axis=0))
-    tl.store(at + n_classes + 1, tl.sum(norm, axis=0))
-    tl.store(at + n_classes + 2, tl.sum(agreement, axis=0))
-    tl.store(at + n_classes + 3, tl.sum(distance, axis=0))
-    tl.store(at + n_classes + 4, 0.5 * tl.sum(moved, axis=0))
-    tl.store(worst + lane, tl.maximum(tl.max(off, axis=0), -tl.min(lowest, axis=0)))
+    _store_evidence(at + n_classes, worst + lane, least, paid, tl.sum(norm, axis=0), agreement, distance, moved, lowest, off)
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
@@ -278,15 +300,19 @@ def _launch(
         )
 
 
-def walk(y: Tensor, rows: DeviceRows, prices: Tensor, *, curved: bool = False) -> Tensor:
-    """Give sums of the responses by cell, then their values; ``prices`` is lam and the prices in one line.
-
-    Where ``curved``, sums of ``w 1_A 1_A' / |A|`` follow, over rows with several classes in their support A.
-    """
-    n_classes = y.shape[1]
-    slots = torch.empty(len(rows.lanes), n_classes + 1 + curved * n_classes**2, dtype=torch.float64, device=y.device)
-    _launch(_walk, y, rows, prices, rows.levels, slots, gather=True, least=_SQUARE if curved else 1, CURVED=curved)
+def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
+    """Give sums of the responses by cell, then their values; ``prices`` is lam and the prices in one line."""
+    slots = torch.empty(len(rows.lanes), y.shape[1] + 1, dtype=torch.float64, device=y.device)
+    _launch(_walk, y, rows, prices, rows.levels, slots, slots, gather=True, CURVED=False)
     return rows.lanes.by_cell(slots)
+
+
+def walk_curved(y: Tensor, rows: DeviceRows, prices: Tensor) -> tuple[Tensor, Tensor]:
+    """Give the same, then sums of ``w 1_A 1_A' / |A|`` over rows with several classes in their support A, then what ``inspect`` adds."""
+    slots = torch.empty(len(rows.lanes), y.shape[1] * (y.shape[1] + 1) + 6, dtype=torch.float64, device=y.device)
+    worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
+    _launch(_walk, y, rows, prices, rows.levels, slots, worst, gather=True, least=_SQUARE, CURVED=True)
+    return rows.lanes.by_cell(slots), worst
 
 
 def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:

@@ -178,4 +178,7 @@ class DeviceTask(Task):
         if start is None and samples is None and problem.lam == 1.0 and problem.parity.design is None:
             # Where nothing is asked of them yet rows answer with their labels, whose means are known.
             start = self.before - problem.parity.project(self.before).means
-        return solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=newton)
+        outcome = solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=newton)
+        if problem.parity.design is None:
+            outcome.prices = self.oracle.as_seen(outcome.prices)
+        return outcome

@@ -8,6 +8,7 @@ stay on the device; prices and means, which are small, are on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Literal
@@ -37,6 +38,7 @@ _ALIGNED = 8  # numbers in which matrices of half precision are read
 _BUNDLE_ENTRIES = 1 << 24  # of the products of all bundles of rows together
 _MOST_BUNDLES = 1 << 12
 _BUNDLES_PER_CELL = 4  # at the least: a cell is filled up to whole bundles
+_ROUNDING = 1e-14  # of prices: what balancing them once more changes
 _HALVES = torch.__version__ >= "2.8"  # from where on products of half precision come in single precision
 
 
@@ -139,6 +141,20 @@ def batch_rows_for(y: Tensor, device: torch.device) -> int:
     return int(max(1, min(free // 4, 1 << 32) // (y.shape[1] * y.element_size())))
 
 
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one walk over a short table showed at some prices: means, value and curvature, and the evidence for a certificate."""
+
+    prices: Floats
+    lam: float
+    evaluation: Evaluation
+    evidence: Floats
+    worst: Tensor
+
+    def at(self, prices: Floats, lam: float) -> bool:
+        return self.lam == lam and np.array_equal(self.prices, prices)
+
+
 class DeviceOracle:
     """Answers for rows on a device.
 
@@ -164,7 +180,8 @@ class DeviceOracle:
         self.kernel: DeviceKernel = kernel
         self.kernels = choose_kernel(kernel, source.rows.device, source.n_classes)
         self.reads = 0  # walks over all labels, for those who count them
-        self._seen: tuple[Floats, float, Evaluation] | None = None
+        self._seen: _Seen | None = None
+        self._stage: tuple[Tensor, Floats, Tensor] | None = None
 
     @cached_property
     def curved(self) -> bool:
@@ -172,6 +189,12 @@ class DeviceOracle:
         rows, n_classes = self.source.rows, self.source.n_classes
         fused = self.kernels is not plain and n_classes <= self.kernels.CURVED_CLASSES and rows.n_cells * n_classes <= _CURVED_PRICES
         return fused and len(self.source.batches) == 1 and len(rows) * n_classes < _THIN_MODELLED_FROM
+
+    def as_seen(self, prices: Floats) -> Floats:
+        """Give the prices of the last walk where rounding alone tells these from them: the evidence at those is known."""
+        seen = None if self._seen is None else self._seen.prices
+        same = seen is not None and seen.shape == prices.shape and float(np.abs(seen - prices).max()) <= _ROUNDING
+        return seen if seen is not None and same else prices
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
@@ -184,25 +207,45 @@ class DeviceOracle:
         return Evaluation(np.ascontiguousarray(mean[:, :-1]), float(self.share @ mean[:, -1]), curve)
 
     def _evaluate_curved(self, prices: Floats, lam: float) -> Evaluation:
-        """Evaluate with curvature, and remember it for the step that is made from here."""
-        if self._seen is not None and self._seen[1] == lam and np.array_equal(self._seen[0], prices):
-            return self._seen[2]
-        line, n_classes = line_of(prices, lam, self.source.rows.device), self.source.n_classes
-        sums, _ = self._walked(lambda y, rows: (self.kernels.walk(y, rows, line, curved=True),))
-        mean = sums / self._cell_mass[:, None]
+        """Evaluate with curvature, and remember it for the step that is made from here, with the evidence of the same walk."""
+        if self._seen is not None and self._seen.at(prices, lam):
+            return self._seen.evaluation
+        n_classes, ((y, rows),) = self.source.n_classes, self.source.parts()
+        self.reads += 1
+        found, worst = self.kernels.walk_curved(y, rows, self._line(prices, lam))
+        sums = found.cpu().numpy()
+        mean = sums[:, :-5] / self._cell_mass[:, None]
         curve = mean[:, n_classes + 1 :].reshape(-1, n_classes, n_classes) / -lam
         np.einsum("jkk->jk", curve)[:] -= curve.sum(axis=2)
-        found = Evaluation(np.ascontiguousarray(mean[:, :n_classes]), float(self.share @ mean[:, n_classes]), curve)
-        self._seen = (prices.copy(), lam, found)
-        return found
+        evaluation = Evaluation(np.ascontiguousarray(mean[:, :n_classes]), float(self.share @ mean[:, n_classes]), curve)
+        self._seen = _Seen(prices.copy(), lam, evaluation, sums[:, -5:], worst)
+        return evaluation
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
-        """Recompute the evidence from the data and the labels that go out at these prices."""
+        """Recompute the evidence from the data and the labels that go out at these prices.
+
+        Of a short table the walk that evaluated these very prices has done so.
+        """
         assert answers is None, "answers row by row belong to rows in memory"
-        line = line_of(prices, lam, self.source.rows.device)
-        sums, worst = self._walked(lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged))
-        evidence = [*(sums[:, -5:].sum(axis=0) / self.source.rows.mass.sum()).tolist(), float(worst.max())]
-        return Inspection(sums[:, :-5] / self._cell_mass[:, None], *evidence)
+        if self._seen is not None and self._seen.at(prices, lam) and not unchanged:
+            means, sums, worst = self._seen.evaluation.means, self._seen.evidence, float(self._seen.worst.max())
+        else:
+            line = self._line(prices, lam)
+            found, seen = self._walked(lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged))
+            means, sums, worst = found[:, :-5] / self._cell_mass[:, None], found[:, -5:], float(seen.max())
+        return Inspection(means, *[*(sums.sum(axis=0) / self.source.rows.mass.sum()).tolist(), worst])
+
+    def _line(self, prices: Floats, lam: float) -> Tensor:
+        """Put lam and the prices in one line on the device, as :func:`line_of` does, for a walk that is waited for before the next."""
+        if self.source.rows.device.type != "cuda":
+            return line_of(prices, lam, self.source.rows.device)
+        if self._stage is None or len(self._stage[0]) != 1 + prices.size:
+            # Pinned memory is copied without a copy in between, and kept: it is dear to come by.
+            host = torch.empty(1 + prices.size, dtype=torch.float64, pin_memory=True)
+            self._stage = host, host.numpy(), torch.empty_like(host, device=self.source.rows.device)
+        host, shown, there = self._stage
+        shown[0], shown[1:] = lam, prices.ravel()
+        return there.copy_(host, non_blocking=True)
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in."""

@@ -34,6 +34,7 @@ _LIBRARIES = {"cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 _FLOATS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 _SPAN = 1 << 20  # codes that are counted in a table; wider ones are sorted
+_FEW_VALUES, _SHORT = 64, 1 << 20  # values, and rows of a column, up to which each is compared with each
 _PART = 1 << 24  # entries that are normalised at once
 
 
@@ -221,7 +222,11 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
         found, codes, often = torch.unique(wide, return_inverse=True, return_counts=True)
         return codes, found.to(column.dtype).cpu().numpy(), often.cpu().numpy()
     codes = wide - low
-    occurring = torch.bincount(codes, minlength=high - low + 1).cpu()
+    if high - low < _FEW_VALUES and len(codes) <= _SHORT:
+        # Counting by comparing waits for the device once, where a histogram asks it for its limits first.
+        occurring = (codes == torch.arange(high - low + 1, device=codes.device)[:, None]).sum(dim=1).cpu()
+    else:
+        occurring = torch.bincount(codes, minlength=high - low + 1).cpu()
     places = torch.nonzero(occurring)[:, 0]
     if len(places) < len(occurring):
         codes = (torch.cumsum(occurring > 0, 0) - 1).to(codes.device)[codes]
