@@ -181,7 +181,6 @@ class DeviceOracle:
         self.kernels = choose_kernel(kernel, source.rows.device, source.n_classes)
         self.reads = 0  # walks over all labels, for those who count them
         self._seen: _Seen | None = None
-        self._stage: tuple[Tensor, Floats, Tensor] | None = None
 
     @cached_property
     def curved(self) -> bool:
@@ -212,7 +211,7 @@ class DeviceOracle:
             return self._seen.evaluation
         n_classes, ((y, rows),) = self.source.n_classes, self.source.parts()
         self.reads += 1
-        found, worst = self.kernels.walk_curved(y, rows, self._line(prices, lam))
+        found, worst = self.kernels.walk_curved(y, rows, line_of(prices, lam, rows.device))
         sums = found.cpu().numpy()
         mean = sums[:, :-5] / self._cell_mass[:, None]
         curve = mean[:, n_classes + 1 :].reshape(-1, n_classes, n_classes) / -lam
@@ -230,22 +229,10 @@ class DeviceOracle:
         if self._seen is not None and self._seen.at(prices, lam) and not unchanged:
             means, sums, worst = self._seen.evaluation.means, self._seen.evidence, float(self._seen.worst.max())
         else:
-            line = self._line(prices, lam)
+            line = line_of(prices, lam, self.source.rows.device)
             found, seen = self._walked(lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged))
             means, sums, worst = found[:, :-5] / self._cell_mass[:, None], found[:, -5:], float(seen.max())
         return Inspection(means, *[*(sums.sum(axis=0) / self.source.rows.mass.sum()).tolist(), worst])
-
-    def _line(self, prices: Floats, lam: float) -> Tensor:
-        """Put lam and the prices in one line on the device, as :func:`line_of` does, for a walk that is waited for before the next."""
-        if self.source.rows.device.type != "cuda":
-            return line_of(prices, lam, self.source.rows.device)
-        if self._stage is None or len(self._stage[0]) != 1 + prices.size:
-            # Pinned memory is copied without a copy in between, and kept: it is dear to come by.
-            host = torch.empty(1 + prices.size, dtype=torch.float64, pin_memory=True)
-            self._stage = host, host.numpy(), torch.empty_like(host, device=self.source.rows.device)
-        host, shown, there = self._stage
-        shown[0], shown[1:] = lam, prices.ravel()
-        return there.copy_(host, non_blocking=True)
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in."""
