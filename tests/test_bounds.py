@@ -219,3 +219,16 @@ def test_two_groups_project_in_closed_form_as_three_do_by_their_kinks(epsilon):
     assert np.abs(two.means - three.means[[0, 2]]).max() <= 1e-15
     away = np.abs(np.ptp(means, axis=0) - bound.epsilon) > 1e-12
     assert np.array_equal(two.clipped[:, away], three.clipped[[0, 2]][:, away])
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("kind", ["range", "to_overall", "ratio"])
+def test_many_groups_project_by_a_sort_as_few_do_by_all_pairs(kind, seed, monkeypatch):
+    decades = DECADES[seed % 3]
+    _, means, weight, epsilon, target = drawn(kind, seed, decades, groups=17 + seed)
+    bound = shape(kind, epsilon, target)
+    means = means.round(1) if seed % 4 == 0 else means  # with ties
+    sorted_ = bound.project(means, weight)
+    monkeypatch.setattr("r2b._constraints.parity.bands._FEW_GROUPS", 1000)
+    pairs = bound.project(means, weight)
+    assert sorted_.means == pytest.approx(pairs.means, abs=1e-12)

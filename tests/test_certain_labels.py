@@ -8,7 +8,7 @@ import pytest
 import r2b
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.solvers import plan
+from r2b._solve.solvers import fitting, plan
 
 
 def heavy(seed, classes=20, groups=6, n=400):
@@ -59,7 +59,7 @@ def test_a_column_that_no_row_has_stays_a_class():
 
 def test_a_narrow_band_is_reached_by_narrowing_where_no_interior_point_fits(monkeypatch):
     # Thresholds stop short of it from the labels themselves.
-    monkeypatch.setattr(plan, "_INTERIOR_ENTRIES", 0)
+    monkeypatch.setattr(fitting, "_INTERIOR_ENTRIES", 0)
     monkeypatch.setattr(plan, "_narrow_for_many", lambda *_: False)
     y, groups, weight = heavy(0, classes=150, groups=25, n=1500)
     fair = r2b.debias(y, sensitive_features=groups, sample_weight=weight, lam=0.3, epsilon=1e-4)

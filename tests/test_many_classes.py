@@ -20,7 +20,7 @@ from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle, oracle_of
-from r2b._solve.solvers import Limits, Stage, Status, plan, run, solve
+from r2b._solve.solvers import Limits, Stage, Status, fitting, plan, run, solve
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.thresholds import Thresholds
 
@@ -183,7 +183,7 @@ def test_rows_to_which_changes_have_costs_are_walked_one_by_one():
 def test_where_matrices_would_not_fit_nothing_else_is_tried(monkeypatch):
     problem = problem_of(zipf(2, 40), 0.001, 0.5)
     oracle = ClassOracle(problem.rows_in_memory, "numpy")
-    monkeypatch.setattr(plan, "_INTERIOR_ENTRIES", 1000)
+    monkeypatch.setattr(fitting, "_INTERIOR_ENTRIES", 1000)
     stages = list(plan.exact_plan(problem, oracle, None, 1e-10, Newton(oracle, problem.parity, problem.lam)))
     # Newton only judges; every step is on thresholds.
     assert {type(stage.solver) for stage in stages if stage.max_iter} == {Thresholds}

@@ -7,6 +7,7 @@ import pytest
 
 import r2b
 from r2b._data import compute as memory
+from r2b._solve.solvers import fitting
 from r2b.cli.printing import WRONG_USE, code_of
 from r2b.errors import MemoryLimitError
 
@@ -62,3 +63,17 @@ def test_what_this_machine_has_left_is_a_number_and_a_container_that_allows_less
     assert memory.available() == 1_000_000
     (tmp_path / "max").write_text("max\n")
     assert memory.available() is None or memory.available() > 1_000_000
+
+
+def test_groups_that_their_bound_alone_joins_need_no_table_of_all_prices(little, monkeypatch):
+    rng = np.random.default_rng(0)
+    y, groups = rng.integers(0, 13, 40_000), rng.integers(0, 400, 40_000)
+    y = np.where(rng.random(40_000) < 0.2 * (groups % 3), 0, y)
+    # A table of 5,200 prices would take 216 MB, five times over.
+    fair = r2b.debias(y, sensitive_features=groups, bound="to_overall", epsilon=0.02)
+    assert fair.status.ok and fair.certificate.holds
+    assert {step.stage for step in fair.history} == {"interior"}
+    monkeypatch.setattr(fitting, "_INTERIOR_ENTRIES", 0)
+    with pytest.raises(MemoryLimitError, match="400 groups joined by their bound") as caught:
+        r2b.debias(y, sensitive_features=groups, bound="to_overall", epsilon=0.02)
+    assert "bound='range'" in caught.value.remedy

@@ -18,8 +18,8 @@ from r2b._solve.certificate import Problem
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.central import CentralPoint
 from r2b._solve.solvers.driver import Stage, run
+from r2b._solve.solvers.fitting import is_small
 from r2b._solve.solvers.interior import Interior
-from r2b._solve.solvers.plan import is_small
 from r2b._solve.solvers.small import SmallInterior
 
 
@@ -73,7 +73,7 @@ def test_small_problems_take_short_cuts_to_the_same_answer(seed, monkeypatch):
     monkeypatch.setattr("r2b._solve.solvers.plan._LOOK", 0.0)
     monkeypatch.setattr("r2b._constraints.parity.bands._FEW_GROUPS", 0)
     monkeypatch.setattr("r2b._solve.solvers.rows._FEW", 0)
-    monkeypatch.setattr("r2b._solve.solvers.plan._SMALL", 0)
+    monkeypatch.setattr("r2b._solve.solvers.fitting._SMALL", 0)
     long = r2b.debias(y, **options)
     assert short.status.ok and long.status.ok and len(short.history) <= len(long.history)
     np.testing.assert_allclose(short.soft_labels, long.soft_labels, atol=1e-8)

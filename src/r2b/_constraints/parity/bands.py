@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from r2b._constraints.parity.bounds import Bound, Epsilon, Projected, Sides, epsilon_per_class
-from r2b._data.arrays import Flags, Floats, Places
+from r2b._constraints.parity.kinks import balance_at_kinks, within_piece
+from r2b._data.arrays import Flags, Floats
 
 _ZERO = 1e-11  # prices below this, which are units of labels, are none
 _SAME = 1e-12  # slopes are sums of eps / 2
@@ -149,21 +150,14 @@ def _middle_of_few(means: Floats, tops: Floats, weight: Floats) -> Floats:
 def _middle_of_many(means: Floats, tops: Floats, weight: Floats) -> Floats:
     """Give the same by one sort of the kinks, class after class."""
     rows = np.ascontiguousarray(means.T)
-    kinks = np.concatenate([tops.T, rows], axis=1)
-    order = np.argsort(kinks, axis=1)  # of equal ones in whatever order: between them the balance does not change
-    kinks = np.take_along_axis(kinks, order, axis=1)
-    slopes = np.cumsum(np.concatenate([weight, -weight])[order], axis=1) - weight.sum()
-    start = (rows - rows.min(axis=1, keepdims=True)) @ weight
-    rise = np.cumsum(slopes[:, :-1] * np.diff(kinks, axis=1), axis=1)
+    kinks, balance = balance_at_kinks(
+        np.concatenate([tops.T, rows], axis=1),
+        np.concatenate([weight, -weight]),
+        np.full(len(rows), -weight.sum()),
+        (rows - rows.min(axis=1, keepdims=True)) @ weight,
+    )
     # The first kink where the balance is no longer positive closes the piece that holds the root.
-    positive = (start > 0).astype(np.int64) + (start[:, None] + rise > 0).sum(axis=1)
-    return _within_piece(kinks.T, positive)
-
-
-def _within_piece(kinks: Floats, closing: Places) -> Floats:
-    """Give the middle of the piece of each class that ends at this one of its sorted kinks."""
-    closing, columns = np.clip(closing, 1, len(kinks) - 1), np.arange(kinks.shape[1])
-    return np.asarray(0.5 * (kinks[closing - 1, columns] + kinks[closing, columns]))
+    return within_piece(kinks.T, (balance > 0).sum(axis=1))
 
 
 def _balanced(prices: Floats, weight: Floats, epsilon: Floats) -> Floats:
@@ -250,9 +244,14 @@ class OverallBound(Bound):
         apart = means - overall
         width = np.where(np.isfinite(self.epsilon), self.epsilon, 2.0 * np.abs(apart).max(axis=0, initial=0.0) + 1.0)
         # The balance of clipped deviations grows with the shift; it bends where an entry enters or leaves its band.
-        kinks = np.sort(np.concatenate([-width - apart, width - apart]), axis=0)
-        balance = np.einsum("s,jsk->jk", weight, np.clip(apart[None] + kinks[:, None, :], -width, width))
-        middle = _within_piece(kinks, (balance < 0).sum(axis=0))
+        kinks = np.concatenate([-width - apart, width - apart])
+        if len(weight) <= _FEW_GROUPS:
+            kinks = np.sort(kinks, axis=0)
+            balance = np.einsum("s,jsk->jk", weight, np.clip(apart[None] + kinks[:, None, :], -width, width))
+        else:
+            ordered = balance_at_kinks(kinks.T, np.concatenate([weight, -weight]), 0.0 * width, -width * weight.sum())
+            kinks, balance = (each.T for each in ordered)
+        middle = within_piece(kinks, (balance < 0).sum(axis=0))
         above, below = apart + middle > width, apart + middle < -width
         free = weight @ ~(above | below)
         cut = weight @ (np.where(above, width, 0.0) - np.where(below, width, 0.0) + np.where(above | below, 0.0, apart))
@@ -344,12 +343,19 @@ class RatioBound(Bound):
         ratio = self.ratio
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = np.where(ratio > 0, means / np.where(ratio > 0, ratio, 1.0), 0.0)
-        kinks = np.sort(np.maximum(np.concatenate([np.zeros((1, means.shape[1])), means, lower]), 0.0), axis=0)
-        over = np.maximum(means[None] - kinks[:, None, :], 0.0)
-        under = np.minimum(means[None] - ratio * kinks[:, None, :], 0.0)
-        balance = np.einsum("s,jsk->jk", weight, over + ratio * under)
+        kinks = np.maximum(np.concatenate([np.zeros((1, means.shape[1])), means, lower]), 0.0)
+        if len(weight) <= _FEW_GROUPS:
+            kinks = np.sort(kinks, axis=0)
+            over = np.maximum(means[None] - kinks[:, None, :], 0.0)
+            under = np.minimum(means[None] - ratio * kinks[:, None, :], 0.0)
+            balance = np.einsum("s,jsk->jk", weight, over + ratio * under)
+        else:
+            bends = np.concatenate([np.zeros((1, len(ratio))), np.tile(weight[:, None], len(ratio)), -(ratio**2) * weight[:, None]])
+            first = weight @ (np.maximum(means, 0.0) + ratio * np.minimum(means, 0.0))
+            ordered = balance_at_kinks(kinks.T, bends.T, np.full(len(ratio), -weight.sum()), first)
+            kinks, balance = (each.T for each in ordered)
         positive = (balance > 0).sum(axis=0)
-        middle = _within_piece(kinks, positive)
+        middle = within_piece(kinks, positive)
         above, below = means > middle, means < ratio * middle
         size = weight @ (above + ratio**2 * below)
         total = weight @ (np.where(above, means, 0.0) + ratio * np.where(below, means, 0.0))

@@ -26,6 +26,7 @@ _REFINEMENTS = 6
 _UNDAMPING = 20  # each takes a part of the damping back, the smaller the nearer to singular a system is
 _GAIN = 0.2  # what a refinement must leave of it for another to be made
 _LOST = 1e-6  # of it that no refinement finds: parts that nearly cancel are then put together first
+_MOST_TOGETHER = 5_000  # prices that are put together for it: a table of more takes longer than the whole path
 _REPAIRED = 1e-3  # the same where a table of all pairs of prices would be made for it: the next step repairs as much
 _ROUNDING = 1e-14  # of the right-hand side: where nothing is left to refine
 
@@ -188,7 +189,7 @@ class _Averaged:
         wanted = np.where(self.mean, 0.0, balance[self.family])
         right = np.where(self.free, right, 0.0)
         (d, levels), missing = _refined(self._times, self._solve, (right, wanted), self.refinements)
-        if missing > _LOST and self.refinements == _REFINEMENTS:
+        if missing > _LOST and self.refinements == _REFINEMENTS and self.free.size <= _MOST_TOGETHER:
             return self._together().solve(right, balance)
         c = np.zeros_like(balance)
         c[self.family] = np.where(self.mean, 0.0, levels)

@@ -150,7 +150,7 @@ _SERVES = 0.1  # a step with an old estimate of the curvature must gain this muc
 _SLOW = 0.3  # of the residual: a step with a sample's curvature that leaves more costs more than it saves, and so would the next
 _AHEAD, _FAR = 10, 0.01  # steps on a sample before all rows are asked again; of the residual, where they go beyond what it can tell
 # Of what a certificate lets pass, which is 1e-9; of lam: by how far prices out of balance leave labels as they are when that is taken away.
-_PROVEN, _SETTLED = 0.9e-9, 1e-10
+_PROVEN, _SETTLED = 0.995e-9, 1e-10
 _NOISE = 1e-13  # merit differences below this are rounding; then the residual decides
 
 

@@ -12,20 +12,28 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Floats
-from r2b._data.compute import one_blas_thread, refuse_beyond_memory
-from r2b._data.merge import Extent, Rows
+from r2b._data.compute import one_blas_thread
+from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import ClassOracle, Samples, group_means
-from r2b._solve.oracle.reference import AnyOracle, GroupOracle
+from r2b._solve.oracle.reference import AnyOracle
 from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.central import CentralPath, InteriorState
 from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, Status, run
+from r2b._solve.solvers.fitting import (
+    FEW_UNKNOWNS,
+    apart_but_many,
+    interior_first,
+    interior_fits,
+    is_small,
+    matrices_fit,
+    refuse_large_systems,
+    steps_fit,
+)
 from r2b._solve.solvers.general import GeneralInterior
-from r2b._solve.solvers.gradients import worthwhile
 from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton, NewtonState
 from r2b._solve.solvers.small import SmallInterior
-from r2b._solve.solvers.systems import layout_of
 from r2b._solve.solvers.thresholds import Thresholds
 from r2b._solve.solvers.zoom import Zoom
 
@@ -44,16 +52,10 @@ _GENERAL_STARTS = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 # Complementarity below which products may tell the face of the answer; where a look that fails costs little, and where it costs ten steps.
 _LOOK, _LOOK_SOON, _LOOK_LATE = 1e-7, 1e-4, 1e-12
-_INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
-_INTERIOR_UNKNOWNS, _FEW_UNKNOWNS = 5_000, 1_000  # prices of groups that share cells: the most that it solves for; those soon solved for
-_SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
-_FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _MANY_GROUPS, _NARROWEST, _NARROW = 20, 1e-5, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _LONG = 1 << 20  # entries from which a pass costs more than finding out which sides of bands means lean on
-_MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
-_SMALL, _SMALL_MEANS = 1 << 14, 1 << 17  # entries of rows, and rows times groups, up to which one call for all cells is faster
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
 
 
@@ -63,21 +65,23 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
         if _narrow_for_many(problem, oracle):
             yield from _by_soft_bands(problem, oracle, newton, tol)
         yield from _by_thresholds(problem, oracle, newton, tol)
-        if problem.n_groups * problem.n_classes**2 > _INTERIOR_ENTRIES:
-            # Every other method makes matrices of this size.
+        if not matrices_fit(problem):
             yield from _by_narrowing(problem, oracle, newton, tol)
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
             return
         # Thresholds that go in circles are near the answer all the same: there most of it is settled.
         yield from _by_interior(partial(Zoom, problem, _AFTER_THRESHOLDS), newton, tol, problem, _ZOOM_STEPS)
+    if apart_but_many(problem):
+        yield from by_interiors(problem, newton, tol, closer=True)
+        return
     attempts = [_by_newton(problem, oracle, samples, newton, tol)]
-    if _interior_fits(problem):
-        attempts.insert(0 if _interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
+    if interior_fits(problem):
+        attempts.insert(0 if interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
     else:
         attempts.append(_by_narrowing(problem, oracle, newton, tol))
     yield from chain(*attempts)
     # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
-    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS // 4 else _PATIENCE)
+    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS // 4 else _PATIENCE)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
@@ -87,7 +91,7 @@ def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
     """
     if not isinstance(oracle, ClassOracle) or not problem.parity.simple or not (problem.parity.share > 0).all():
         return False
-    return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not _interior_fits(problem)
+    return oracle.kernel_choice == "compiled" or problem.lam >= 1 or not interior_fits(problem)
 
 
 def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float, *, path: bool = False) -> Iterator[Stage]:
@@ -116,15 +120,6 @@ def _by_soft_bands(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
     yield Stage(newton, tol, 0)
 
 
-def is_small(problem: Problem) -> bool:
-    """Whether the rows are few, under the paper's constraint, and its bounds all open or all closed."""
-    entries = problem.rows.entries
-    if not problem.parity.simple or entries > _SMALL or problem.n_groups * entries > _SMALL_MEANS * problem.n_classes:
-        return False
-    epsilon = problem.parity.bound.epsilon
-    return bool((epsilon > 0).all() or (epsilon == 0).all())
-
-
 def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
     if not problem.parity.simple:
         return GeneralInterior
@@ -133,7 +128,7 @@ def _interior(problem: Problem) -> type[CentralPath[Any, Any]]:
 
 def by_interiors(problem: Problem, newton: Newton, tol: float, *, closer: bool = False) -> Iterator[Stage]:
     """Give the stages of the interior point, from every start; none where it does not fit. What it leaves may be looked at closer."""
-    if not _interior_fits(problem):
+    if not interior_fits(problem):
         return
     method = _interior(problem)
     starts = _GENERAL_STARTS if method is GeneralInterior else _STARTS
@@ -151,8 +146,8 @@ def _by_interior(
     interior = begin()  # only now: it keeps copies of the rows
     ahead = _Ahead(interior, newton, _EXACT * tol, interior.name)
     yield Stage(ahead, 0.0, most, final=False)
-    few = newton.parity.by_levels or interior.n_prices <= _FEW_UNKNOWNS
-    briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY, _HOPEFUL)
+    few = newton.parity.by_levels or interior.n_prices <= FEW_UNKNOWNS
+    briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY if steps_fit(newton, interior.n_prices) else 0, _HOPEFUL)
     steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
     first = steps if closer is None else briefly
     if isinstance(interior, GeneralInterior):
@@ -205,7 +200,7 @@ class _Ahead:
     def threshold(self) -> float:
         """Complementarity from which on it looks."""
         soon = _LOOK_SOON if isinstance(self.interior, SmallInterior) else _LOOK
-        return soon if self.newton.parity.by_levels or self.interior.n_prices <= _FEW_UNKNOWNS else _LOOK_LATE
+        return soon if self.newton.parity.by_levels or self.interior.n_prices <= FEW_UNKNOWNS else _LOOK_LATE
 
     def start(self, prices: Floats) -> InteriorState[Any, Any]:
         """Start the path."""
@@ -227,7 +222,9 @@ class _Ahead:
                 return new
             new = replace(new, looked=new.face)
             found = self.newton.start(next(self.interior.at_face(new)))
-            if self.tol < found.residual <= _LOOK:  # the right face, damped: one step undoes what the damping left
+            if self.tol < found.residual <= _LOOK and steps_fit(
+                self.newton, self.interior.n_prices
+            ):  # the right face, damped: one step undoes what the damping left
                 found = self.newton.step(found)
             if found.residual <= self.tol:
                 return replace(new, prices=found.prices, residual=found.residual, stalled=True)
@@ -285,60 +282,6 @@ def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
         yield np.zeros_like(state.prices)
 
 
-def _interior_fits(problem: Problem) -> bool:
-    if isinstance(problem.rows, Extent):
-        return False  # it keeps copies of the rows, which live elsewhere
-    if problem.rows.entries > _INTERIOR_ENTRIES or problem.parity.simple:
-        return problem.rows.entries <= _INTERIOR_ENTRIES
-    dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
-    return max(dense, default=0) * problem.n_classes <= _INTERIOR_UNKNOWNS
-
-
-def _refuse_large_systems(problem: Problem) -> None:
-    """Refuse families that share cells where the system of their prices does not fit.
-
-    Raises
-    ------
-    MemoryLimitError
-    """
-    if problem.parity.by_levels or problem.n_prices <= _FEW_UNKNOWNS:
-        return
-    groups = max(len(component) for component in problem.parity.components)
-    unknowns = groups * problem.n_classes
-    refuse_beyond_memory(
-        _SYSTEM_COPIES * 8 * unknowns**2,
-        f"The system for the prices of {groups:,} groups that share rows, in {problem.n_classes:,} classes,",
-        remedy="Bound crossings no less closely than margins, which they then imply, or ask for families='crossed' alone; "
-        "put small groups together (min_group_size, small_groups='merge'), or rare classes.",
-    )
-
-
-def _interior_first(problem: Problem, oracle: AnyOracle) -> bool:
-    """Whether the interior point is faster than Newton.
-
-    It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
-    with the path in lam where that is below 1. With two groups, few classes and lam above 1 Newton is done in half the time all the same,
-    and on tables that are not small with lam 1 too. Where families share cells the face of the answer is harder to find than any system is
-    to solve, and the interior point needs a dozen steps where Newton may need hundreds. Rows that all count in parts of their own change
-    sides one after the other: where they are more than the prices, the dual is all but smooth, and Newton at home; rows of little weight do
-    not smooth it. Newton's steps take tables of all pairs of prices, which the interior point can do without.
-    """
-    if isinstance(oracle, GroupOracle):
-        rows, n_prices = problem.rows_in_memory, problem.n_prices
-        return problem.rows.entries <= _FIRST_ENTRIES and (_counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices))
-    if not problem.parity.simple:
-        return problem.rows.entries <= _FIRST_ENTRIES
-    rows = problem.rows_in_memory
-    if not rows.merged or problem.n_classes >= _MANY_CLASSES:
-        return rows.merged
-    return rows.one_hot and (problem.n_groups > 2 or problem.lam < 1 or (problem.lam == 1 and is_small(problem)))
-
-
-def _counting(rows: Rows) -> float:
-    """As many rows as would count alike: fewer than there are where some have most of the weight."""
-    return float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum()) ** 2 / float((rows.weight**2).sum())
-
-
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
     # A product belongs to the side that is larger; where rounding blurs this, the next guess leans to either.
     for lean in (1.0, 1e3, 1e-3):
@@ -383,7 +326,7 @@ def solve(
     newton : callable
         Makes the steps, for an oracle whose curvature has a form of its own.
     """
-    _refuse_large_systems(problem)
+    refuse_large_systems(problem)
     steps = newton(oracle, problem.parity, float(problem.lam))
     plan = exact_plan(problem, oracle, samples, tol, steps)
     if start is not None and not _by_structure(problem, oracle):

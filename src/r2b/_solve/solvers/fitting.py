@@ -1,0 +1,103 @@
+"""What fits: which methods the size of a problem admits, and which is the fastest of them."""
+
+from __future__ import annotations
+
+from r2b._data.compute import refuse_beyond_memory
+from r2b._data.merge import Extent, Rows
+from r2b._solve.certificate import Problem
+from r2b._solve.oracle.reference import AnyOracle, GroupOracle
+from r2b._solve.solvers.gradients import worthwhile
+from r2b._solve.solvers.newton import Newton
+from r2b._solve.solvers.systems import layout_of
+
+_INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of this many entries
+_INTERIOR_UNKNOWNS, FEW_UNKNOWNS = 5_000, 1_000  # prices of groups that share cells: the most that it solves for; those soon solved for
+_SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
+_FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
+_MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
+_SMALL, _SMALL_MEANS = 1 << 14, 1 << 17  # entries of rows, and rows times groups, up to which one call for all cells is faster
+
+
+def is_small(problem: Problem) -> bool:
+    """Whether the rows are few, under the paper's constraint, and its bounds all open or all closed."""
+    entries = problem.rows.entries
+    if not problem.parity.simple or entries > _SMALL or problem.n_groups * entries > _SMALL_MEANS * problem.n_classes:
+        return False
+    epsilon = problem.parity.bound.epsilon
+    return bool((epsilon > 0).all() or (epsilon == 0).all())
+
+
+def matrices_fit(problem: Problem) -> bool:
+    """Whether a matrix of the classes for each group does: every method makes them but that on thresholds."""
+    return problem.n_groups * problem.n_classes**2 <= _INTERIOR_ENTRIES
+
+
+def steps_fit(newton: Newton, n_prices: int) -> bool:
+    """Whether a step of Newton's costs no more than some of the interior point's: where all prices are joined it makes their table."""
+    return newton.parity.by_levels or n_prices <= _INTERIOR_UNKNOWNS
+
+
+def interior_fits(problem: Problem) -> bool:
+    """Whether the copies of rows that the interior point keeps, and its systems, are of a size to have."""
+    if isinstance(problem.rows, Extent):
+        return False  # it keeps copies of the rows, which live elsewhere
+    if problem.rows.entries > _INTERIOR_ENTRIES or problem.parity.simple:
+        return problem.rows.entries <= _INTERIOR_ENTRIES
+    dense = [len(component.groups) for component in layout_of(problem.parity).components if not component.disjoint]
+    return max(dense, default=0) * problem.n_classes <= _INTERIOR_UNKNOWNS
+
+
+def apart_but_many(problem: Problem) -> bool:
+    """Whether groups share no cells, and their level or mean joins so many prices that only the interior point can do without a table."""
+    parity = problem.parity
+    return not parity.by_levels and parity.design is None and problem.n_prices > _INTERIOR_UNKNOWNS and interior_fits(problem)
+
+
+def refuse_large_systems(problem: Problem) -> None:
+    """Refuse families that share cells, or a level or mean, where the system of their prices does not fit.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    if problem.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS or apart_but_many(problem):
+        return
+    groups, apart = max(len(component) for component in problem.parity.components), problem.parity.design is None
+    unknowns = groups * problem.n_classes
+    remedy = (
+        "Bound the differences between groups (bound='range'), whose system is solved group by group; "
+        if apart
+        else "Bound crossings no less closely than margins, which they then imply, or ask for families='crossed' alone; "
+    )
+    joined = "joined by their bound" if apart else "that share rows"
+    refuse_beyond_memory(
+        _SYSTEM_COPIES * 8 * unknowns**2,
+        f"The system for the prices of {groups:,} groups {joined}, in {problem.n_classes:,} classes,",
+        remedy=f"{remedy}put small groups together (min_group_size, small_groups='merge'), or rare classes.",
+    )
+
+
+def interior_first(problem: Problem, oracle: AnyOracle) -> bool:
+    """Whether the interior point is faster than Newton.
+
+    It is where rows sit in corners of the simplex: there the dual has no curvature, and Newton's steps grow with classes and groups, and
+    with the path in lam where that is below 1. With two groups, few classes and lam above 1 Newton is done in half the time all the same,
+    and on tables that are not small with lam 1 too. Where families share cells the face of the answer is harder to find than any system is
+    to solve, and the interior point needs a dozen steps where Newton may need hundreds. Rows that all count in parts of their own change
+    sides one after the other: where they are more than the prices, the dual is all but smooth, and Newton at home; rows of little weight do
+    not smooth it. Newton's steps take tables of all pairs of prices, which the interior point can do without.
+    """
+    if isinstance(oracle, GroupOracle):
+        rows, n_prices = problem.rows_in_memory, problem.n_prices
+        return problem.rows.entries <= _FIRST_ENTRIES and (_counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices))
+    if not problem.parity.simple:
+        return problem.rows.entries <= _FIRST_ENTRIES
+    rows = problem.rows_in_memory
+    if not rows.merged or problem.n_classes >= _MANY_CLASSES:
+        return rows.merged
+    return rows.one_hot and (problem.n_groups > 2 or problem.lam < 1 or (problem.lam == 1 and is_small(problem)))
+
+
+def _counting(rows: Rows) -> float:
+    """As many rows as would count alike: fewer than there are where some have most of the weight."""
+    return float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum()) ** 2 / float((rows.weight**2).sum())
