@@ -50,7 +50,10 @@ def interior_fits(problem: Problem) -> bool:
 def apart_but_many(problem: Problem) -> bool:
     """Whether groups share no cells, and their level or mean joins so many prices that only the interior point can do without a table."""
     parity = problem.parity
-    return not parity.by_levels and parity.design is None and problem.n_prices > _INTERIOR_UNKNOWNS and interior_fits(problem)
+    if parity.by_levels or parity.design is not None or problem.n_prices <= _INTERIOR_UNKNOWNS or not interior_fits(problem):
+        return False
+    # Of many rows of their own a few steps with the table cost less.
+    return problem.rows_in_memory.merged or problem.rows.entries <= _FIRST_ENTRIES
 
 
 def refuse_large_systems(problem: Problem) -> None:

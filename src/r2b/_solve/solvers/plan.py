@@ -222,9 +222,8 @@ class _Ahead:
                 return new
             new = replace(new, looked=new.face)
             found = self.newton.start(next(self.interior.at_face(new)))
-            if self.tol < found.residual <= _LOOK and steps_fit(
-                self.newton, self.interior.n_prices
-            ):  # the right face, damped: one step undoes what the damping left
+            # Where it is the right face, damped, one step undoes what the damping left.
+            if self.tol < found.residual <= _LOOK and steps_fit(self.newton, self.interior.n_prices):
                 found = self.newton.step(found)
             if found.residual <= self.tol:
                 return replace(new, prices=found.prices, residual=found.residual, stalled=True)
