@@ -13,7 +13,7 @@ from r2b._constraints.parity import Parity, TargetBound
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers import factors, gradients
+from r2b._solve.solvers import factors, gradients, plan
 from r2b._solve.solvers.conditions import Conditions, system_of
 from r2b._solve.solvers.factors import Cholesky, RowCurvature
 from r2b._solve.solvers.general import GeneralInterior
@@ -88,6 +88,41 @@ def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole,
             found, _ = system.solve(right[groups], balance)
             assert system.gradients is not None
             assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("bound", "epsilon", "known"), [("range", "tiny", 5), ("to_overall", "tiny", 8), ("to_overall", "zero", 5), ("ratio", "tiny", None)]
+)
+def test_prices_that_rows_do_not_answer_are_set_apart_with_the_products_that_they_have(bound, epsilon, known):
+    """Of eight groups in three families all, or five differences where levels move; where classes count by parts products are made."""
+    problem, _ = problem_of(FamilyCase("memberships", bound, epsilon, rows=12, seed=5))
+    method, rng = GeneralInterior(problem), np.random.default_rng(0)
+    layout = method.layout
+    softness = 10.0 ** rng.uniform(-12, 1, layout.bound.shape)
+    slope = layout.high_slope * (rng.uniform(0.5, 1.0, softness.shape) if bound == "ratio" else 1.0)
+    held = Conditions(layout.bound, softness, slope, layout.leveled, np.zeros(layout.leveled.shape))
+    d = rng.random(method.rows.y.shape)
+    (curved,) = curvature_of(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
+    made = system_of(layout, layout.components[0], replace(curved, products=150), held).gradients
+    assert made is not None and (len(layout.first), len(made.alike)) == (3, known or 8)
+    assert (made._unmoved() is None) == (known is None)
+    for alike, lifts, products in zip(made.alike, made.lifts, made.products, strict=True):
+        assert np.allclose(made._times(alike.reshape(softness.shape), lifts.reshape(made.leveled.shape)).ravel(), products, atol=1e-12)
+        assert np.allclose(np.einsum("fgk,gk->fk", made.columns, alike.reshape(softness.shape)), 0.0, atol=1e-9 * np.abs(alike).max())
+
+
+def test_where_systems_are_dear_the_path_ends_as_soon_as_a_certificate_will_bear_its_prices_out(monkeypatch):
+    rng = np.random.default_rng(8)
+    labels, parts = rng.dirichlet(np.full(6, 0.3), 80), rng.dirichlet(np.full(4, 0.5), 80)
+    asked = {"sensitive_features": r2b.Membership(parts), "epsilon": 1e-3, "bound": "to_overall", "lam": 0.3}
+    exact = r2b.debias(labels, **asked)
+    monkeypatch.setattr(plan, "FEW_UNKNOWNS", 5)
+    looks = []
+    monkeypatch.setattr(GeneralInterior, "at_face", lambda *_: looks.append(1) or iter(()))
+    early = r2b.debias(labels, **asked)
+    assert early.status.ok and early.certificate.holds and not looks
+    assert np.isclose(early.certificate.objective, exact.certificate.objective, rtol=1e-10, atol=0)
+    assert np.abs(early.soft_labels - exact.soft_labels).max() < 1e-6
 
 
 def test_gradients_that_take_too_long_leave_it_to_a_factorisation():

@@ -38,7 +38,9 @@ class Folded:
     def add(self, design: Floats, d: Floats, weight: Floats, d_sum: Floats | None = None) -> None:
         """Add rows; with d their supports, it is lam times their curvature."""
         scaled = d * np.sqrt(weight / (d.sum(axis=1) if d_sum is None else d_sum))[:, None]
-        for part in parts_of(len(design), max(1, _FACTORS // max(1, len(self.products)))):
+        size = max(1, len(self.products))
+        # A large table is written again with every part: that of a quarter of its size is about free.
+        for part in parts_of(len(design), max(1, max(_FACTORS, size**2 // 4) // size)):
             counts = design[part]
             if self.entries is not None:
                 self._add_entries(counts, scaled[part], weight[part, None] * d[part])

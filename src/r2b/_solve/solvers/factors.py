@@ -31,8 +31,10 @@ _SCATTERED, _WEIGHED = 400.0, 60.0  # operations that adding a number to a place
 def cholesky(matrices: Floats) -> Floats:
     """Factorise one or several matrices with unit diagonals, positive definite but for rounding; LinAlgError where they are not."""
     for shift in _SHIFTS:
+        shifted = matrices.copy()
+        np.einsum("...kk->...k", shifted)[:] += shift
         try:
-            return np.asarray(np.linalg.cholesky(matrices + shift * np.eye(matrices.shape[-1])))
+            return np.asarray(np.linalg.cholesky(shifted))
         except np.linalg.LinAlgError:
             continue
     raise np.linalg.LinAlgError
@@ -54,7 +56,9 @@ class Cholesky:
     def __init__(self, matrix: Floats) -> None:
         diagonal = np.diagonal(matrix)
         self.scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        self.lower = cholesky(self.scale[:, None] * matrix * self.scale)
+        scaled = self.scale[:, None] * matrix
+        scaled *= self.scale
+        self.lower = cholesky(scaled)
         self.parts = parts_of(len(matrix), _BLOCK)
         self.inverses = [np.linalg.inv(self.lower[part, part]) for part in self.parts]
 

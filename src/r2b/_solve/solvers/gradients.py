@@ -55,9 +55,10 @@ class Gradients:
         self.weighed = curvature.weight[:, None] * curvature.d
         own = curvature.summed(self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None]))
         blocks = np.zeros((n_classes, n_groups + n_families, n_groups + n_families))
+        upper, lower = np.triu_indices(n_groups)
         for design, classes in designs:
-            pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
-            blocks[classes, :n_groups, :n_groups] = (pairs.T @ own[:, classes]).T.reshape(-1, n_groups, n_groups)
+            half = own[:, classes].T @ (design[:, upper] * design[:, lower])  # each pair of groups once
+            blocks[classes[:, None], upper, lower] = blocks[classes[:, None], lower, upper] = half
         np.einsum("kgg->kg", blocks)[:, :n_groups] += softness.T
         own_blocks = blocks[:, :n_groups, :n_groups].copy()
         blocks[:, :n_groups, n_groups:] = columns.transpose(2, 1, 0)
@@ -82,19 +83,40 @@ class Gradients:
         """Make the directions that are solved for apart: prices of a group alike in all classes, to which rows hardly answer."""
         n_groups, n_prices = len(self.free), self.free.size
         none = np.zeros(self.leveled.shape)
-        self.alike, self.lifts, self.products = (
-            np.zeros((n_groups, n_prices)),
-            np.zeros((n_groups, none.size)),
-            np.zeros((n_groups, n_prices)),
-        )
+        if (unmoved := self._unmoved()) is not None:
+            # Rows do not answer these, and no level moves with them: softness is all that they meet.
+            size = 1.0 / np.sqrt((unmoved**2) @ self.softness.sum(axis=1))
+            alike = np.repeat((size[:, None] * unmoved)[:, :, None], self.softness.shape[1], axis=2)
+            self.alike, self.products = alike.reshape(len(size), -1), (alike * self.softness).reshape(len(size), -1)
+            self.lifts = np.zeros((len(size), none.size))
+            self.coarse = _inverse(self.alike @ self.products.T)
+            return
+        self.alike, self.products = np.zeros((n_groups, n_prices)), np.zeros((n_groups, n_prices))
+        self.lifts = np.zeros((n_groups, none.size))
         for g in range(n_groups):
             d, c = self._by_class(np.where(self.free, blocks[:, :, g].T * self.free[g], 0.0), none)
             product = self._times(d, c)
             size = np.sqrt(max(float((d * product).sum()), np.finfo(float).tiny))
             self.alike[g], self.lifts[g], self.products[g] = d.ravel() / size, c.ravel() / size, product.ravel() / size
-        lengths, turned = np.linalg.eigh(self.alike @ self.products.T)
-        kept = lengths > _DISTINCT * lengths[-1]
-        self.coarse = (turned[:, kept] / lengths[kept]) @ turned[:, kept].T
+        self.coarse = _inverse(self.alike @ self.products.T)
+
+    def _unmoved(self) -> Floats | None:
+        """Give prices of groups, alike in all classes, that levels do not move with; None where classes differ in what they count for.
+
+        Of a family with levels these are differences between its groups, next to each other by how soft they are.
+        """
+        counts, n_groups = self.columns[:, :, 0], len(self.free)
+        if len(self.designs) > 1 or not self.free.all() or (self.columns != counts[:, :, None]).any():
+            return None
+        order = np.argsort(self.softness.sum(axis=1))
+        found = [np.eye(n_groups)[np.flatnonzero(~counts.any(axis=0))]]
+        for count in counts:
+            mine = order[count[order] != 0]
+            apart = np.zeros((max(0, len(mine) - 1), n_groups))
+            pair = np.arange(len(apart))
+            apart[pair, mine[:-1]], apart[pair, mine[1:]] = 1.0 / count[mine[:-1]], -1.0 / count[mine[1:]]
+            found.append(apart)
+        return np.concatenate(found)
 
     def _apart(self, amount: Floats) -> tuple[Floats, Floats]:
         """Give what these amounts of the directions set apart add up to."""
@@ -151,8 +173,15 @@ class Gradients:
 
     def _respond(self, shifts: Floats) -> Floats:
         """Give what rows move for a shift, times their weight; in place."""
-        level = np.einsum("ik,ik->i", self.curvature.d, shifts)
-        level /= self.curvature.d_sum
-        shifts -= level[:, None]
+        level = np.matmul(self.curvature.d[:, None, :], shifts[:, :, None])[:, 0]
+        level /= self.curvature.d_sum[:, None]
+        shifts -= level
         shifts *= self.weighed
         return shifts
+
+
+def _inverse(products: Floats) -> Floats:
+    """Invert products of directions with each other, of which some may be sums of others."""
+    lengths, turned = np.linalg.eigh(products)
+    kept = lengths > _DISTINCT * lengths[-1:]
+    return np.asarray((turned[:, kept] / lengths[kept]) @ turned[:, kept].T)

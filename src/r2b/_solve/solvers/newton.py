@@ -333,18 +333,18 @@ class Newton:
         # residual stays at epsilon until they are gone.
         return new.residual <= (1 + 1e-6) * old.residual and self._unpaid(new) <= 0.9 * self._unpaid(old)
 
-    def proves(self, state: NewtonState) -> bool:
+    def proves(self, state: NewtonState, part: float = 1.0) -> bool:
         """Tell whether a certificate will bear these prices out: rows answer them exactly, so that what groups leave is the whole gap."""
-        if self.sample is not None or self.lean is not None or self.doubts(state):
+        if self.sample is not None or self.lean is not None or self.doubts(state, part):
             return False
         return float(np.abs(self.parity.settle(state.prices) - state.prices).max()) <= _SETTLED * self.lam
 
-    def doubts(self, state: NewtonState) -> bool:
-        """Tell whether means are too far outside their bounds for a certificate, or prices so large that it may see a gap."""
-        if self.parity.violation(state.means) > _PROVEN:
+    def doubts(self, state: NewtonState, part: float = 1.0) -> bool:
+        """Tell whether means are too far outside their bounds for this part of what a certificate lets pass, or prices leave a gap."""
+        if self.parity.violation(state.means) > part * _PROVEN:
             return True
         # The merit is the objective, up to its sign and what is left to gain: no more than the size of its terms.
-        return abs(self._unpaid(state)) > _PROVEN * abs(state.merit)
+        return abs(self._unpaid(state)) > part * _PROVEN * abs(state.merit)
 
     def _unpaid(self, state: NewtonState) -> float:
         """Give what the groups leave on the table: the support function at the prices minus what they pay.

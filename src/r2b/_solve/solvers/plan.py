@@ -49,6 +49,7 @@ _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer 
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
 # Of that for any constraint: far from the path's end rows and bands repair what they lack in half the steps where weights differ widely.
 _GENERAL_STARTS = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
+_BY_FAR = 1e-2  # of what a certificate lets pass: prices that leave less need no look at their face
 _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come while the path is still far from its end
 # Complementarity below which products may tell the face of the answer; where a look that fails costs little, and where it costs ten steps.
 _LOOK, _LOOK_SOON, _LOOK_LATE = 1e-7, 1e-4, 1e-12
@@ -144,9 +145,12 @@ def _by_interior(
     begin: Callable[[], CentralPath[Any, Any]], newton: Newton, tol: float, closer: Problem | None = None, most: int = _CENTRAL_STEPS
 ) -> Iterator[Stage]:
     interior = begin()  # only now: it keeps copies of the rows
-    ahead = _Ahead(interior, newton, _EXACT * tol, interior.name)
-    yield Stage(ahead, 0.0, most, final=False)
     few = newton.parity.by_levels or interior.n_prices <= FEW_UNKNOWNS
+    ahead = _Ahead(interior, newton, _EXACT * tol, interior.name, proving=not few and tol >= TOLERANCE)
+    yield Stage(ahead, 0.0, most, final=False)
+    if ahead.proven:
+        yield Stage(newton, tol, 0, refine=lambda *_: [ended for ended in (ahead.ended,) if ended is not None])
+        return
     briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY if steps_fit(newton, interior.n_prices) else 0, _HOPEFUL)
     steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
     first = steps if closer is None else briefly
@@ -186,15 +190,21 @@ class _Ahead:
         Judges the prices.
     tol : float
         Residual at which they are the answer.
+    proving : bool
+        Whether to ask of its own prices, too, if a certificate will bear them out by far: where systems are dear a face costs ten steps.
     ended : ndarray of shape (n_groups, n_classes) or None
         The interior point's own prices, where it is.
+    proven : bool
+        Whether they are.
     """
 
     interior: CentralPath[Any, Any]
     newton: Newton
     tol: float
     name: str = "interior"
+    proving: bool = False
     ended: Floats | None = None
+    proven: bool = False
 
     @property
     def threshold(self) -> float:
@@ -213,6 +223,9 @@ class _Ahead:
         self.ended = new.prices
         if new.stalled or new.complementarity > self.threshold:
             return new
+        if self.proving and self.newton.proves(found := self.newton.start(new.prices), _BY_FAR):
+            self.proven = True
+            return replace(new, prices=found.prices, residual=found.residual, stalled=True)
         new = replace(new, face=self.interior.face(new), looked=state.looked)
         with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
             if isinstance(self.interior, SmallInterior):

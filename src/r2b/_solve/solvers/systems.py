@@ -191,7 +191,7 @@ def unfolded(rows: RowSide, parity: Parity, component: Component, d: Floats, d_s
 
 def _table_work(n_rows: int, n_prices: int) -> float:
     """Give the operations that a system of the prices takes: adding it up, then a third of a cube."""
-    return n_prices**2 * (min(n_rows, n_prices) + n_prices) / 3
+    return n_prices**2 * (min(n_rows, n_prices) + n_prices / 3)
 
 
 def times(curvature: Curved, prices: Floats) -> Floats:
