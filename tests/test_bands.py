@@ -11,7 +11,7 @@ from r2b._constraints.parity.offsets import OffsetBound
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.oracle import DesignOracle
-from r2b._solve.solvers.bands import BandNewton, Bands, Quadratic
+from r2b._solve.solvers.bands import BandNewton, Bands
 from r2b._solve.solvers.newton import Newton
 
 GROUPS, CLASSES = 5, 6
@@ -47,7 +47,7 @@ def test_a_model_is_solved_exactly_whichever_way_signs_change(seed, kind):
     factor = rng.normal(size=(len(bands.entries), 2 * len(bands.entries))) * 10.0 ** rng.uniform(-2, 1)
     matrix = factor @ factor.T + 1e-3 * np.eye(len(factor))
     means = rng.uniform(size=(GROUPS, CLASSES))
-    model = Quadratic(matrix, bands.scaled(means))
+    model = bands.model(matrix, bands.scaled(means))
     start = bands.scaled(constraint.settle(rng.choice([0.0, 1.0], (GROUPS, CLASSES)) * rng.normal(size=(GROUPS, CLASSES))))
     for found in (bands.best(model, start, 1e-13), bands._one_by_one(model, np.zeros_like(start), 1e-13)):
         prices = bands.prices(found, means.shape)

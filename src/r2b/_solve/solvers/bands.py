@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -35,10 +36,12 @@ _NEAR = 1e-7  # residual below which the signs are known, and steps that take th
 
 
 class Quadratic(NamedTuple):
-    """``x' matrix x / 2 - x' linear``, over scaled prices."""
+    """``x' matrix x / 2 - x' linear``, over scaled prices; and the system of these and of the levels of their balances."""
 
     matrix: Floats
     linear: Floats
+    system: Floats
+    right: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,8 @@ class Bands:
     @classmethod
     def of(cls, parity: Parity) -> Bands | None:
         """Read a constraint; None where its bands are of another kind or its prices too many."""
+        if parity.simple:
+            return cls._of_range(parity)
         layout = layout_of(parity)
         n_classes = layout.low.shape[1]
         if layout.averaged.any() or (layout.low_slope != layout.high_slope)[layout.bound].any():
@@ -89,6 +94,19 @@ class Bands:
         low, high, closed = layout.low.ravel()[entries], layout.high.ravel()[entries], layout.equal.ravel()[entries]
         return cls(entries, root, low, high, closed, level, root * (level == np.arange(len(kinds))[:, None]))
 
+    @classmethod
+    def _of_range(cls, parity: Parity) -> Bands | None:
+        """Read the paper's constraint: small tables are solved in less time than a general one is written out in."""
+        epsilon, share = parity.bound.epsilon, parity.share
+        bounded = np.flatnonzero(np.isfinite(epsilon))
+        n_groups, n_bounded = len(share), len(bounded)
+        if not 0 < n_groups * n_bounded <= _MOST or not epsilon[bounded].any() or not (share > 0).all():
+            return None
+        entries = (len(epsilon) * np.arange(n_groups)[:, None] + bounded).ravel()
+        root, high = np.repeat(np.sqrt(share), n_bounded), np.tile(epsilon[bounded], n_groups)
+        level = np.tile(np.arange(n_bounded), n_groups)
+        return cls(entries, root, np.zeros(len(entries)), high, high == 0, level, root * (level == np.arange(n_bounded)[:, None]))
+
     def scaled(self, prices: Floats) -> Floats:
         """Give the unknowns."""
         return np.asarray(prices.ravel()[self.entries] * self.root)
@@ -102,6 +120,18 @@ class Bands:
     def cost(self, x: Floats) -> float:
         """Value of the support function."""
         return float(self.root @ np.where(x > 0, self.high * x, self.low * x))
+
+    @cached_property
+    def _place(self) -> Places:
+        """Where the level of an entry's balance is in the system; after its end for none."""
+        return np.where(self.level < 0, len(self.balances), self.level) + len(self.entries)
+
+    def model(self, matrix: Floats, linear: Floats) -> Quadratic:
+        """Give the model of rows with this curvature and slope."""
+        n, m = len(self.entries), len(self.balances)
+        system, right = np.zeros((n + m, n + m)), np.zeros(n + m)
+        system[:n, :n], system[n:, :n], system[:n, n:], right[:n] = matrix, self.balances, self.balances.T, linear
+        return Quadratic(matrix, linear, system, right)
 
     def best(self, model: Quadratic, x: Floats, tol: float) -> Floats:
         """Minimise a model and the support function, from prices that are balanced.
@@ -155,19 +185,16 @@ class Bands:
 
     def _solved(self, model: Quadratic, free: Flags, sign: Floats) -> tuple[Floats, Floats]:
         """Solve for free prices of given signs that balance; give all, and the level of each balance, nan where none of it is free."""
-        here = np.flatnonzero(free)
-        balances = self.balances[:, here]
-        used = np.asarray(balances.any(axis=1))
-        balances = balances[used]
-        n, m = len(here), len(balances)
-        system, right, levels, x = np.zeros((n + m, n + m)), np.zeros(n + m), np.full(len(used) + 1, np.nan), np.zeros(len(free))
-        system[:n, :n] = model.matrix if n == len(free) else model.matrix[here[:, None], here]
-        system[n:, :n] = balances
-        system[:n, n:] = balances.T
-        right[:n] = (model.linear - self.root * np.where(sign > 0, self.high, self.low))[here]
-        found = np.linalg.solve(system, right)
-        x[here], levels[:-1][used], levels[-1] = found[:n], found[n:], 0.0  # the last level stands for none
-        return x, levels
+        n, alive = len(free), np.zeros(len(model.right) + 1, dtype=bool)
+        alive[:n] = free
+        alive[self._place[free]] = True
+        here = np.flatnonzero(alive[:-1])
+        right = model.right.copy()
+        right[:n] -= self.root * np.where(sign > 0, self.high, self.low)
+        found = np.full(len(alive), np.nan)
+        found[here] = np.linalg.solve(model.system[here[:, None], here], right[here])
+        found[-1] = 0.0
+        return np.where(free, found[:n], 0.0), found[n:]
 
     def _toward(self, model: Quadratic, x: Floats, step: Floats, turning: Flags) -> tuple[Floats, Places]:
         """Go to the best point on a line: each price that turns on the way makes it steeper there. Give it, and who stops it at 0."""
@@ -235,7 +262,7 @@ class BandNewton(Newton):
             while damping < _MOST_DAMPING:
                 matrix.flat[:: len(matrix) + 1] += damping / self.lam - added
                 added = damping / self.lam
-                goal = bands.best(Quadratic(matrix, pull + matrix @ x), x, tol)
+                goal = bands.best(bands.model(matrix, pull + matrix @ x), x, tol)
                 if (found := self._along(bands, state, x, goal - x, damping)) is not None:
                     return found
                 damping = max(_MORE * damping, _LEAST_DAMPING)

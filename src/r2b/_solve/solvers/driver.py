@@ -18,7 +18,7 @@ from r2b._solve.certificate import Certificate
 TOLERANCE = 1e-10  # residual that is asked for unless another is
 _AS_ASKED = 0.01 * TOLERANCE  # of a stage, above which no more was asked for than a certificate tells
 _ROUNDING = 1e-13  # residual below which no step is of use
-_NEAR = 1e-7  # residual from which prices may be proven optimal
+NEAR = 1e-7  # residual from which prices may be proven optimal
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +257,7 @@ class _Run:
 
     def _prove(self, state: State, stage: Stage) -> None:
         """Keep prices that will do as they are: in a narrow band the residual asks for more than any label shows."""
-        if stage.final and self.proven is None and _AS_ASKED <= stage.tol < state.residual <= _NEAR:
+        if stage.final and self.proven is None and _AS_ASKED <= stage.tol < state.residual <= NEAR:
             proves = getattr(stage.solver, "proves", None)
             if proves is not None and proves(state):
                 self.proven = state.prices

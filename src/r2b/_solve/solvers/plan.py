@@ -19,7 +19,7 @@ from r2b._solve.oracle import ClassOracle, Samples, group_means
 from r2b._solve.oracle.reference import AnyOracle
 from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.central import CentralPath, InteriorState
-from r2b._solve.solvers.driver import TOLERANCE, Limits, Outcome, Stage, Status, run
+from r2b._solve.solvers.driver import NEAR, TOLERANCE, Limits, Outcome, Stage, Status, run
 from r2b._solve.solvers.fitting import (
     FEW_UNKNOWNS,
     apart_but_many,
@@ -150,7 +150,6 @@ def _by_interior(
     yield Stage(ahead, 0.0, most, final=False)
     if ahead.proven:
         yield Stage(newton, tol, 0, refine=lambda *_: [ended for ended in (ahead.ended,) if ended is not None])
-        return
     briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY if steps_fit(newton, interior.n_prices) else 0, _HOPEFUL)
     steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
     first = steps if closer is None else briefly
@@ -223,7 +222,7 @@ class _Ahead:
         self.ended = new.prices
         if new.stalled or new.complementarity > self.threshold:
             return new
-        if self.proving and self.newton.proves(found := self.newton.start(new.prices), _BY_FAR):
+        if self.proving and (found := self.newton.start(new.prices)).residual <= NEAR and self.newton.proves(found, _BY_FAR):
             self.proven = True
             return replace(new, prices=found.prices, residual=found.residual, stalled=True)
         new = replace(new, face=self.interior.face(new), looked=state.looked)

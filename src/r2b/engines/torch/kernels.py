@@ -10,6 +10,7 @@ the same place, so the result does not depend on which is first.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,6 +28,7 @@ _NARROW = 256  # columns up to which the registers of a thread hold sums by colu
 _SQUARE = 16  # rows and columns of a tile whose product is taken, at the least
 CURVED_CLASSES = 32  # up to which a walk adds up the curvature as well: a lane leaves a table of all pairs of classes
 MOST_CLASSES = 1 << 14
+_RESTARTS = triton.__version__.startswith("3.6.")  # whose compiled kernels were tried by themselves, without a look at their arguments
 
 
 @triton.jit
@@ -224,7 +226,7 @@ def _add(
         least = tl.minimum(least, tl.min(truth, axis=1))
         sums += tl.sum(truth * own[:, None], axis=0)
     tl.store(slots + lane * n_classes + col, sums, mask=inside)
-    tl.store(worst + lane, tl.min(least, axis=0))
+    tl.store(worst + lane, -tl.min(least, axis=0))
     tl.store(worst + n_lanes + lane, tl.max(off, axis=0))
 
 
@@ -275,8 +277,8 @@ def _launch(
     gather: bool = False,
     least: int = 1,
     **flags: bool,
-) -> None:
-    """Start a program per lane.
+) -> Callable[..., None] | None:
+    """Start a program per lane; give what starts it again on other arrays of the same form in the place of ``rest``, if there is such.
 
     With ``gather`` a tile is added up by column, which needs no exchange between threads, where their registers hold so many sums. A tile
     has at least so many rows and columns.
@@ -294,10 +296,15 @@ def _launch(
     align = math.gcd(y.stride(0), y.shape[1], 16 // y.element_size())
     flags |= {"ORDERED": rows.order is not None, "WEIGHTED": rows.weight is not None}
     # Triton launches on the current device, which need not be the one that holds the rows.
-    with torch.cuda.device(y.device) if y.is_cuda else nullcontext():
-        kernel[(lanes.shape[1],)](
-            y, y.stride(0) // align, order, lanes, lanes.shape[1], weight, y.shape[1] // align, *rest, ALIGN=align, **sizes, **flags
-        )
+    elsewhere = y.is_cuda and y.device.index != torch.cuda.current_device()
+    given = y, y.stride(0) // align, order, lanes, lanes.shape[1], weight, y.shape[1] // align
+    constants = {"ALIGN": align, **sizes, **flags}
+    with torch.cuda.device(y.device) if elsewhere else nullcontext():
+        made = kernel[(lanes.shape[1],)](*given, *rest, **constants)
+    if elsewhere or made is None or not _RESTARTS:  # an interpreter compiles nothing
+        return None
+    start, fixed = made[(lanes.shape[1], 1, 1)], [constants[name] for name in kernel.arg_names if name in constants]
+    return lambda *others: start(*given, *others, *fixed)
 
 
 def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
@@ -307,12 +314,34 @@ def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
     return rows.lanes.by_cell(slots)
 
 
-def walk_curved(y: Tensor, rows: DeviceRows, prices: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the same, then sums of ``w 1_A 1_A' / |A|`` over rows with several classes in their support A, then what ``inspect`` adds."""
-    slots = torch.empty(len(rows.lanes), y.shape[1] * (y.shape[1] + 1) + 6, dtype=torch.float64, device=y.device)
-    worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
-    _launch(_walk, y, rows, prices, rows.levels, slots, worst, gather=True, least=_SQUARE, CURVED=True)
-    return rows.lanes.by_cell(slots), worst
+class CurvedWalk:
+    """Walks over one short table, time after time: what :func:`walk` gives, curvature, and what :func:`inspect` adds.
+
+    Arrays and compiled programs stay, since starting a walk takes longer than the walk.
+
+    Parameters
+    ----------
+    y : tensor of shape (N, n_classes)
+    rows : DeviceRows
+    """
+
+    def __init__(self, y: Tensor, rows: DeviceRows) -> None:
+        self.y, self.rows = y, rows
+        self.slots = torch.empty(len(rows.lanes), y.shape[1] * (y.shape[1] + 1) + 6, dtype=torch.float64, device=y.device)
+        self.worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
+        self._start: Callable[..., None] | None = None
+
+    def __call__(self, prices: Tensor) -> Tensor:
+        """Give by cell what ``walk`` does, then sums of ``w 1_A 1_A' / |A|`` over rows with several classes in their support A.
+
+        What ``inspect`` adds comes last; the worst row of each lane is in ``worst`` until the next walk.
+        """
+        rest = prices, self.rows.levels, self.slots, self.worst
+        if self._start is None:
+            self._start = _launch(_walk, self.y, self.rows, *rest, gather=True, least=_SQUARE, CURVED=True)
+        else:
+            self._start(*rest)
+        return self.rows.lanes.by_cell(self.slots)
 
 
 def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:
@@ -324,11 +353,11 @@ def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> 
 
 
 def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
-    """Give sums of the labels that came in by cell; and the least entry and how far the worst row sum is from 1."""
+    """Give sums of the labels that came in by cell; and minus the least entry, and how far the worst row sum is from 1."""
     slots = torch.empty(len(rows.lanes), y.shape[1], dtype=torch.float64, device=y.device)
     worst = torch.empty(2, len(rows.lanes), dtype=torch.float64, device=y.device)
     _launch(_add, y, rows, slots, worst)
-    return rows.lanes.by_cell(slots), torch.stack([worst[0].min(), worst[1].max()])
+    return rows.lanes.by_cell(slots), worst.amax(dim=1)
 
 
 def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:

@@ -31,7 +31,7 @@ from r2b.engines.torch.newton import DeviceTask
 from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, LabelBatches, batch_rows_for, choose_kernel, line_of
 from r2b.engines.torch.parts import DevicePartsOracle, distributions, parts_task
 from r2b.engines.torch.plain import project
-from r2b.engines.torch.rows import DeviceRows, add_by_cell
+from r2b.engines.torch.rows import NARROW, DeviceRows, add_by_cell
 from r2b.errors import ParameterError
 
 Tensor = torch.Tensor
@@ -217,7 +217,7 @@ class TensorRows(LabelRows):
         if labels.ndim == 2:
             labels = reading.prepared(labels, normalize=normalize)
             _, worst = choose_kernel(self.kernel, labels.device, labels.shape[1]).label_sums(labels, rows)
-            reading.refuse_rows(labels, *worst.tolist())
+            reading.refuse_rows(labels, -float(worst[0]), float(worst[1]))
         else:
             labels = torch.from_numpy(seen.array.astype(np.int64)).to(labels.device)
         return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), reading.library_of(y), schema, self.kernel)
@@ -335,7 +335,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
         refuse_lengths("y", len(labels), "sensitive_features", len(cells))
         refuse_other_index(("y", row_labels(y)), ("sensitive_features", groups.index), ("sample_weight", row_labels(sample_weight)))
         weight = None if sample_weight is None else reading.read_weight(sample_weight, len(labels), place)
-        rows = DeviceRows(cells, groups.n_groups, groups.counts, weight)
+        rows = DeviceRows(cells, groups.n_groups, groups.counts, weight, labels.ndim == 2 and labels.shape[1] <= NARROW)
         task: Task
         if by_row(groups, len(labels)) and costs is None:
             labels, task = _parts_task(labels, rows, groups, request, settings, batch_rows, normalize=normalize)

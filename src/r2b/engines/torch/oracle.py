@@ -209,16 +209,20 @@ class DeviceOracle:
         """Evaluate with curvature, and remember it for the step that is made from here, with the evidence of the same walk."""
         if self._seen is not None and self._seen.at(prices, lam):
             return self._seen.evaluation
-        n_classes, ((y, rows),) = self.source.n_classes, self.source.parts()
+        n_classes, walk = self.source.n_classes, self._curved_walk
         self.reads += 1
-        found, worst = self.kernels.walk_curved(y, rows, line_of(prices, lam, rows.device))
-        sums = found.cpu().numpy()
+        sums = walk(line_of(prices, lam, self.source.rows.device)).cpu().numpy()
         mean = sums[:, :-5] / self._cell_mass[:, None]
         curve = mean[:, n_classes + 1 :].reshape(-1, n_classes, n_classes) / -lam
         np.einsum("jkk->jk", curve)[:] -= curve.sum(axis=2)
         evaluation = Evaluation(np.ascontiguousarray(mean[:, :n_classes]), float(self.share @ mean[:, n_classes]), curve)
-        self._seen = _Seen(prices.copy(), lam, evaluation, sums[:, -5:], worst)
+        self._seen = _Seen(prices.copy(), lam, evaluation, sums[:, -5:], walk.worst)
         return evaluation
+
+    @cached_property
+    def _curved_walk(self) -> Any:
+        ((y, rows),) = self.source.parts()
+        return self.kernels.CurvedWalk(y, rows)
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices.
@@ -242,7 +246,7 @@ class DeviceOracle:
     def label_sums(self) -> tuple[Floats, float, float]:
         """Sums of the labels by cell, the least entry, and how far the worst row sum is from 1: seen once, in one walk."""
         sums, worst = self._walked(self.kernels.label_sums)
-        return sums, float(worst[:, 0].min()), float(worst[:, 1].max())
+        return sums, -float(worst[:, 0].max()), float(worst[:, 1].max())
 
     def curvature(self, prices: Floats, lam: float) -> Tensor:
         """Minus the derivative of the cells' means by their prices, of shape (n_cells, n_classes, n_classes), on the device."""
@@ -298,7 +302,7 @@ class DeviceOracle:
     def _walked(self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]) -> tuple[Floats, Floats]:
         """Walk all rows once: add up sums by cell, and list what the walk found about the rows of each batch."""
         self.reads += 1
-        found = [[each.cpu().numpy() for each in walk(y, rows)] for y, rows in self.source.parts()]
+        found = [_brought(walk(y, rows)) for y, rows in self.source.parts()]
         return sum((sums for sums, *_ in found), np.zeros(1)), np.array([worst for _, *worst in found]).reshape(len(found), -1)
 
     @cached_property
@@ -308,9 +312,22 @@ class DeviceOracle:
         return np.where(mass > 0, mass, 1.0)
 
 
+def _brought(tables: tuple[Tensor, ...]) -> list[Floats]:
+    """Bring tables of float64 to the host by one copy: waiting for a device costs more than putting them in a line."""
+    if len(tables) == 1:
+        return [tables[0].cpu().numpy()]
+    line, found, start = torch.cat([table.reshape(-1) for table in tables]).cpu().numpy(), [], 0
+    for table in tables:
+        found.append(line[start : start + table.numel()].reshape(table.shape))
+        start += table.numel()
+    return found
+
+
 def line_of(prices: Floats, lam: float, device: torch.device) -> Tensor:
     """Put lam and the prices in one line, so that one copy takes both to the device in float64."""
-    return torch.from_numpy(np.concatenate([[lam], np.ascontiguousarray(prices, dtype=np.float64).ravel()])).to(device)
+    line = np.empty(prices.size + 1)
+    line[0], line[1:] = lam, prices.ravel()
+    return torch.from_numpy(line).to(device)
 
 
 def _add_pairs(kernels: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor, total: Tensor, dtype: torch.dtype) -> None:

@@ -90,7 +90,7 @@ def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> 
 
 
 def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
-    """Give sums of the labels that came in by cell; and the least entry and how far the worst row sum is from 1."""
+    """Give sums of the labels that came in by cell; and minus the least entry, and how far the worst row sum is from 1."""
     sums = torch.zeros(rows.n_cells, y.shape[1], dtype=torch.float64, device=y.device)
     worst = torch.zeros(2, dtype=torch.float64, device=y.device)
     for part in _parts(y, len(y)):
@@ -99,7 +99,7 @@ def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
         off = (truth.sum(dim=1) - 1.0).abs()
         # NaN passes no comparison, so it is asked for what is right and infinity stands for the rest.
         off = torch.where(off < 1e300, off, torch.inf)
-        worst = torch.stack([torch.minimum(worst[0], truth.min()), torch.maximum(worst[1], off.max())])
+        worst = torch.maximum(worst, torch.stack([-truth.min(), off.max()]))
     return sums, worst
 
 

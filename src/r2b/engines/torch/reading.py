@@ -34,7 +34,7 @@ _LIBRARIES = {"cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 _FLOATS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 _SPAN = 1 << 20  # codes that are counted in a table; wider ones are sorted
-_FEW_VALUES, _SHORT = 64, 1 << 20  # values, and rows of a column, up to which each is compared with each
+_FEW_VALUES, _SHORT = 64, 1 << 20  # codes, and rows of a column, up to which each is compared with each
 _PART = 1 << 24  # entries that are normalised at once
 
 
@@ -216,21 +216,26 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     >>> codes.tolist(), values, counts
     ([1, 0, 1], array([-2,  7]), array([1, 2]))
     """
-    wide = column.to(torch.int64)
-    low, high = torch.stack(torch.aminmax(wide)).tolist()
-    if high - low >= _SPAN:
-        found, codes, often = torch.unique(wide, return_inverse=True, return_counts=True)
-        return codes, found.to(column.dtype).cpu().numpy(), often.cpu().numpy()
-    codes = wide - low
-    if high - low < _FEW_VALUES and len(codes) <= _SHORT:
-        # Counting by comparing waits for the device once, where a histogram asks it for its limits first.
-        occurring = (codes == torch.arange(high - low + 1, device=codes.device)[:, None]).sum(dim=1).cpu()
-    else:
-        occurring = torch.bincount(codes, minlength=high - low + 1).cpu()
-    places = torch.nonzero(occurring)[:, 0]
-    if len(places) < len(occurring):
-        codes = (torch.cumsum(occurring > 0, 0) - 1).to(codes.device)[codes]
-    return codes, (places + low).to(column.dtype).numpy(), occurring[places].numpy()
+    codes, low = column.to(torch.int64), 0
+    # Small codes from 0 on are the rule. Of few rows they are counted by comparing, which waits for the device once; a histogram asks it
+    # for its limits first.
+    occurring = _counted(codes) if len(codes) <= _SHORT else None
+    if occurring is None or int(occurring.sum()) < len(codes):
+        low, high = torch.stack(torch.aminmax(codes)).tolist()
+        if high - low >= _SPAN:
+            found, codes, often = torch.unique(codes, return_inverse=True, return_counts=True)
+            return codes, found.to(column.dtype).cpu().numpy(), often.cpu().numpy()
+        codes = codes - low
+        occurring = torch.bincount(codes, minlength=high - low + 1).cpu().numpy()
+    places = np.flatnonzero(occurring)
+    if places[-1] >= len(places):
+        codes = torch.from_numpy(np.cumsum(occurring > 0) - 1).to(codes.device)[codes]
+    return codes, torch.from_numpy(places + low).to(column.dtype).numpy(), occurring[places]
+
+
+def _counted(codes: Tensor) -> Whole:
+    """Count how often each of the first few whole numbers occurs."""
+    return np.asarray((codes == torch.arange(_FEW_VALUES, device=codes.device)[:, None]).sum(dim=1).cpu().numpy())
 
 
 def read_weight(weight: Any, n_rows: int, device: torch.device) -> Tensor:

@@ -17,9 +17,12 @@ Tensor = torch.Tensor
 
 _LANES = 1 << 14  # enough to fill any card several times over; each leaves one row of sums
 _FEW_LANES, _FEW_ROWS = 1 << 12, 64  # enough to fill a card; rows of a lane up to which no more are laid: they cost more than they help
+NARROW = 32  # classes up to which a lane holds many rows at once
+_FEWER_LANES, _MORE_ROWS = 1 << 10, 256  # what _FEW_LANES and _FEW_ROWS are for such rows
 _FEWEST_ROWS = 16  # of a lane: below, its row of sums costs as much as its rows
 _FEW_CELLS = 64  # up to which a product with a table of ones is the fastest sum by cell
 _MEMBERS = 1 << 26  # entries of that table: 512 MB
+_SHORT = 1 << 20  # rows up to which ordering them takes no longer than asking a device whether they are in order
 _GOLDEN = 0.6180339887498949
 
 
@@ -35,12 +38,15 @@ class DeviceRows:
     counts : ndarray of shape (n_cells,)
         Rows of each cell.
     weight : tensor of shape (n,), float64, or None where each row weighs 1
+    narrow : bool
+        Whether labels of a row are so few numbers that fewer lanes serve a short table better.
     """
 
     cells: Tensor
     n_cells: int
     counts: Whole
     weight: Tensor | None = None
+    narrow: bool = False
     _bundles: dict[int, Lanes] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -53,8 +59,8 @@ class DeviceRows:
 
     @cached_property
     def order(self) -> Tensor | None:
-        """Row numbers ordered by cell, int32 where they fit; None where rows come in that order."""
-        if self.n_cells == 1 or not bool((self.cells[1:] < self.cells[:-1]).any()):
+        """Row numbers ordered by cell, int32 where they fit; None where rows come in that order and are so many that it pays to ask."""
+        if self.n_cells == 1 or (len(self) > _SHORT and not bool((self.cells[1:] < self.cells[:-1]).any())):
             return None
         order = torch.sort(self.cells, stable=True).indices
         return order.to(torch.int32) if len(self) < 2**31 else order
@@ -99,15 +105,15 @@ class DeviceRows:
         return self._bundles[n_bundles]
 
     def _laid(self, n_bundles: int) -> Lanes:
-        height = max(_FEWEST_ROWS, min(_FEW_ROWS, -(-len(self) // _FEW_LANES)), -(-len(self) // _LANES))
+        few, tall = (_FEWER_LANES, _MORE_ROWS) if self.narrow else (_FEW_LANES, _FEW_ROWS)
+        height = max(_FEWEST_ROWS, min(tall, -(-len(self) // few)), -(-len(self) // _LANES))
         lanes = -(-self.counts // height)
         size = max(1, int(lanes.sum()) // n_bundles)
         lanes = size * -(-lanes // size)
-        cells = np.repeat(np.arange(self.n_cells), lanes)
-        starts = self.ends[cells] + height * (np.arange(len(cells)) - np.repeat(np.cumsum(lanes) - lanes, lanes))
-        starts = np.minimum(starts, self.ends[cells + 1])
-        stops = np.minimum(starts + height, self.ends[cells + 1])
-        table = torch.from_numpy(np.stack([starts, stops, cells])).to(self.device)
+        ends, before = self.ends, np.cumsum(lanes) - lanes
+        cells, last = np.repeat(np.arange(self.n_cells), lanes), np.repeat(ends[1:], lanes)
+        starts = np.repeat(ends[:-1] - height * before, lanes) + height * np.arange(len(cells))
+        table = torch.from_numpy(np.stack([np.minimum(starts, last), np.minimum(starts + height, last), cells])).to(self.device)
         return Lanes(table, self.n_cells, cells, height, size)
 
     def row_numbers(self, places: Tensor) -> Tensor:
@@ -118,7 +124,7 @@ class DeviceRows:
         """Give some of the rows, with the same cells."""
         cells = self.cells[rows]
         counts = torch.bincount(cells.long(), minlength=self.n_cells).cpu().numpy()
-        return DeviceRows(cells, self.n_cells, counts, None if self.weight is None else self.weight[rows])
+        return DeviceRows(cells, self.n_cells, counts, None if self.weight is None else self.weight[rows], self.narrow)
 
     def sample(self, n_rows: int) -> tuple[Tensor, DeviceRows]:
         """Take about ``n_rows`` rows, from each cell its share but no fewer than an even part, ordered by cell.
@@ -144,7 +150,7 @@ class DeviceRows:
         last = torch.from_numpy(self.ends[1:] - 1).to(self.device)[cells]
         numbers = self.row_numbers(torch.minimum(places, last))
         weight = None if self.weight is None else self._sampled_weight(self.weight[numbers], cells)
-        return numbers, DeviceRows(cells.to(self.cells.dtype), self.n_cells, counts, weight)
+        return numbers, DeviceRows(cells.to(self.cells.dtype), self.n_cells, counts, weight, self.narrow)
 
     def _sampled_weight(self, weight: Tensor, cells: Tensor) -> Tensor:
         heaviest = torch.zeros(self.n_cells, dtype=torch.float64, device=self.device).scatter_reduce_(0, cells, weight, "amax")
