@@ -38,7 +38,8 @@ def test_the_answer_is_that_of_the_general_methods(n_groups, n_classes, lam):
 
 def test_few_groups_closed_or_wide_bands_and_plain_kernels_go_to_thresholds():
     for problem, kernel in (
-        (narrow(5, 12), "compiled"),
+        (narrow(2, 12), "compiled"),
+        (narrow(5, 12, lam=1.0), "compiled"),
         (narrow(30, 12, epsilon=0.0), "compiled"),
         (narrow(30, 12, epsilon=0.1), "compiled"),
         (narrow(30, 12, lam=1.0), "numpy"),
@@ -46,6 +47,25 @@ def test_few_groups_closed_or_wide_bands_and_plain_kernels_go_to_thresholds():
         oracle = ClassOracle(problem.rows_in_memory, kernel)
         first = next(plan.exact_plan(problem, oracle, None, 1e-10, Newton(oracle, problem.parity, problem.lam)))
         assert not isinstance(first.solver, SoftBands)
+
+
+@pytest.mark.parametrize(("n_groups", "n_classes", "epsilon"), [(5, 40, 1e-4), (8, 60, 1e-6), (16, 100, 3e-8), (40, 50, 2e-6)])
+def test_below_one_a_few_groups_and_bands_of_any_narrowness_are_led_there_too(n_groups, n_classes, epsilon):
+    problem = narrow(n_groups, n_classes, 0.2, epsilon)
+    walker = MemoryOracle(problem.rows_in_memory, "numpy")
+    found = solve(problem, ClassOracle(problem.rows_in_memory, "compiled"))
+    assert found.status is Status.SOLVED and found.history[0].stage == "soft bands"
+    assert len(found.history) < 200
+    assert certify(problem, walker, found.prices, walker.label_means()).holds
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_means_that_no_price_brings_about_end_no_search(seed):
+    """Groups without a row of a class, in a band that all but touches 0: their mean comes to it at no worth, however low."""
+    rng = np.random.default_rng(seed)
+    labels, groups = rng.integers(0, 100, 800), rng.integers(0, 30, 800)
+    fair = r2b.debias(labels, sensitive_features=groups, lam=0.28, epsilon=1.4e-9, time_limit=20.0)
+    assert np.isfinite(fair.prices).all() and fair.status in (Status.SOLVED, Status.OUT_OF_TIME)
 
 
 @pytest.mark.parametrize("soft", [1.0, 1e-3, 1e-6])

@@ -19,6 +19,7 @@ from r2b._data.compute import compiled
 from r2b._solve.oracle.classes_compiled import _at, received, spread_out
 
 _PRECISE = 1e-6  # of the size of the prices of a class: how well they balance
+_FARTHEST = 1e12  # worth that no class has: where a band all but touches 0 the means of some groups are reached at none
 _CLOSE = 1e-4  # of a worth: a change after which the next one, which is about its square, is lost in rounding
 
 
@@ -137,6 +138,8 @@ def _soft_worth(at: float, band: Any, state: Any, mine: Any, cell: int, cells: A
         end, bend, near = _stretch(v, off < 0.0, near, mine, cell, cells)
         rate = bend + fall
         change = -off / rate
+        if not abs(v + change) < _FARTHEST:  # a mean that only a price beyond all others would have
+            return (v, mean, near), 1.0 / max(rate, 1.0 / _FARTHEST)
         if abs(change) <= min(_CLOSE * max(abs(v), soft), abs(end - v)):
             return (v + change, mean + bend * change, near), 1.0 / rate
         new = _moved(change, (place, fall, bend), band, at, state, mine, cell, cells)

@@ -54,7 +54,8 @@ _EXACT = 1e-3  # of the tolerance, to which only prices on the right face come w
 # Complementarity below which products may tell the face of the answer; where a look that fails costs little, and where it costs ten steps.
 _LOOK, _LOOK_SOON, _LOOK_LATE = 1e-7, 1e-4, 1e-12
 _THRESHOLD_STEPS = 150  # on the thresholds of class labels; ten are the rule where lam is 1, a hundred where it is far below
-_MANY_GROUPS, _NARROWEST, _NARROW = 20, 1e-5, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
+_MANY_GROUPS, _NARROWEST, _NARROW = 20, 1e-9, 1e-2  # with fewer groups or wider bands exact thresholds are found in fewer steps
+_SOME_GROUPS = 3  # the same for lam below 1, where rows keep their labels up to a price and steps across it go in circles
 _SAMPLED_PATIENCE = 15  # steps with an estimated curvature; four or five are the rule
 _LONG = 1 << 20  # entries from which a pass costs more than finding out which sides of bands means lean on
 _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its part
@@ -108,7 +109,8 @@ def _narrow_for_many(problem: Problem, oracle: AnyOracle) -> bool:
     """Whether bands are open and so narrow, and groups so many, that nearly all means lean on a side and finding which is the problem."""
     epsilon = problem.parity.bound.epsilon
     compiled = isinstance(oracle, ClassOracle) and oracle.kernel_choice == "compiled"
-    return compiled and problem.n_groups >= _MANY_GROUPS and bool((epsilon >= _NARROWEST).all() and (epsilon <= _NARROW).all())
+    many = problem.n_groups >= (_SOME_GROUPS if problem.lam < 1 else _MANY_GROUPS)
+    return compiled and many and bool((epsilon >= _NARROWEST).all() and (epsilon <= _NARROW).all())
 
 
 def _by_soft_bands(problem: Problem, oracle: AnyOracle, newton: Newton, tol: float) -> Iterator[Stage]:
