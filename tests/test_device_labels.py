@@ -17,7 +17,7 @@ import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
 from r2b.engines.torch import labels as labels_module  # noqa: E402
 from r2b.engines.torch import rows as rows_module  # noqa: E402
-from r2b.engines.torch.reading import compact, device_of, read_cells  # noqa: E402
+from r2b.engines.torch.reading import _counted, compact, device_of, read_cells  # noqa: E402
 from r2b.engines.torch.rows import add_by_cell  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
@@ -203,7 +203,12 @@ def test_a_matrix_of_attributes_is_crossed_as_on_the_host() -> None:
     assert fair.groups.tolist() == r2b.debias(y, sensitive_features=both, epsilon=0.1).groups.tolist()
 
 
-@pytest.mark.parametrize("values", [[7, -2, 7], [0, 1 << 40, 5], [True, False, True]])
+def test_small_codes_are_counted_by_comparing() -> None:
+    codes = torch.tensor([3, 1, 3, 5, 1 << 40, -1])
+    assert np.flatnonzero(_counted(codes)).tolist() == [1, 3, 5] and _counted(codes)[[1, 3, 5]].tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("values", [[7, -2, 7], [0, 1 << 40, 5], [True, False, True], [3, 1, 3, 5]])
 def test_codes_are_ranks_among_what_occurs(values: list[Any]) -> None:
     codes, present, counts = compact(torch.tensor(values))
     expected, inverse, numbers = np.unique(values, return_inverse=True, return_counts=True)

@@ -217,9 +217,9 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     ([1, 0, 1], array([-2,  7]), array([1, 2]))
     """
     codes, low = column.to(torch.int64), 0
-    # Small codes from 0 on are the rule. Of few rows they are counted by comparing, which waits for the device once; a histogram asks it
-    # for its limits first.
-    occurring = _counted(codes) if len(codes) <= _SHORT else None
+    # Small codes from 0 on are the rule. Of few rows they are counted by comparing, which waits for a card once; a histogram asks it for
+    # its limits first.
+    occurring = _counted(codes) if codes.is_cuda and len(codes) <= _SHORT else None
     if occurring is None or int(occurring.sum()) < len(codes):
         low, high = torch.stack(torch.aminmax(codes)).tolist()
         if high - low >= _SPAN:

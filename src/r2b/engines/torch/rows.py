@@ -22,7 +22,7 @@ _FEWER_LANES, _MORE_ROWS = 1 << 10, 256  # what _FEW_LANES and _FEW_ROWS are for
 _FEWEST_ROWS = 16  # of a lane: below, its row of sums costs as much as its rows
 _FEW_CELLS = 64  # up to which a product with a table of ones is the fastest sum by cell
 _MEMBERS = 1 << 26  # entries of that table: 512 MB
-_SHORT = 1 << 20  # rows up to which ordering them takes no longer than asking a device whether they are in order
+_SHORT = 1 << 20  # rows up to which a card orders them in no more time than it takes to ask whether they are in order
 _GOLDEN = 0.6180339887498949
 
 
@@ -60,7 +60,8 @@ class DeviceRows:
     @cached_property
     def order(self) -> Tensor | None:
         """Row numbers ordered by cell, int32 where they fit; None where rows come in that order and are so many that it pays to ask."""
-        if self.n_cells == 1 or (len(self) > _SHORT and not bool((self.cells[1:] < self.cells[:-1]).any())):
+        asking = len(self) > _SHORT or not self.cells.is_cuda
+        if self.n_cells == 1 or (asking and not bool((self.cells[1:] < self.cells[:-1]).any())):
             return None
         order = torch.sort(self.cells, stable=True).indices
         return order.to(torch.int32) if len(self) < 2**31 else order
