@@ -219,6 +219,10 @@ def test_soft_rows_go_to_the_interior_point_first_where_few_count_for_each_price
     rng = np.random.default_rng(5)
     weight = np.where(np.arange(rows) < 10, 1e4, 1.0) if heavy else None
     fair = r2b.debias(
-        rng.dirichlet(np.full(12, 0.3), rows), sensitive_features=np.arange(rows) % 4, epsilon=1e-3, sample_weight=weight, merge_rows="never"
+        rng.dirichlet(np.full(12, 0.3), rows),
+        sensitive_features=np.arange(rows) % 4,
+        epsilon=1e-3,
+        sample_weight=weight,
+        merge_rows="never",
     )
     assert fair.status.ok and fair.history[0].stage == first
