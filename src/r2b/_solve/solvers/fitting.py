@@ -14,7 +14,7 @@ _INTERIOR_ENTRIES = 20_000_000  # the interior point keeps some ten arrays of th
 _INTERIOR_UNKNOWNS, FEW_UNKNOWNS = 5_000, 1_000  # prices of groups that share cells: the most that it solves for; those soon solved for
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
-_ROWS_PER_PRICE = 3  # up to which rows in groups of their own leave the dual so many corners that Newton goes astray
+_ROWS_PER_PRICE = 0.3  # below which rows in groups of their own leave the dual so many corners that Newton goes astray
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL, _SMALL_MEANS = 1 << 14, 1 << 17  # entries of rows, and rows times groups, up to which one call for all cells is faster
 
@@ -89,8 +89,8 @@ def interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     and on tables that are not small with lam 1 too. Where families share cells the face of the answer is harder to find than any system is
     to solve, and the interior point needs a dozen steps where Newton may need hundreds. Rows that all count in parts of their own change
     sides one after the other: where they are more than the prices, the dual is all but smooth, and Newton at home; rows of little weight do
-    not smooth it. The same holds of rows that are all different in groups of their own. Newton's steps take tables of all pairs of prices,
-    which the interior point can do without.
+    not smooth it. So it is, below lam 1, of rows that are all different in groups of their own, where next to none of them count. Newton's
+    steps take tables of all pairs of prices, which the interior point can do without.
     """
     if isinstance(oracle, GroupOracle):
         rows, n_prices = problem.rows_in_memory, problem.n_prices
@@ -99,10 +99,18 @@ def interior_first(problem: Problem, oracle: AnyOracle) -> bool:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.rows_in_memory
     if not rows.merged:
-        return problem.rows.entries <= _FIRST_ENTRIES and _counting(rows) < _ROWS_PER_PRICE * problem.n_prices
+        return problem.lam < 1 and few_rows_count(problem)
     if problem.n_classes >= _MANY_CLASSES:
         return True
     return rows.one_hot and (problem.n_groups > 2 or problem.lam < 1 or (problem.lam == 1 and is_small(problem)))
+
+
+def few_rows_count(problem: Problem) -> bool:
+    """Whether rows of their own are so few beside the prices, or have so little weight, that Newton is there at once or goes astray."""
+    if isinstance(problem.rows, Extent) or not problem.parity.simple or problem.rows.entries > _FIRST_ENTRIES:
+        return False
+    rows = problem.rows_in_memory
+    return not rows.merged and _counting(rows) < _ROWS_PER_PRICE * problem.n_prices
 
 
 def _counting(rows: Rows) -> float:

@@ -23,6 +23,7 @@ from r2b._solve.solvers.driver import NEAR, TOLERANCE, Limits, Outcome, Stage, S
 from r2b._solve.solvers.fitting import (
     FEW_UNKNOWNS,
     apart_but_many,
+    few_rows_count,
     interior_first,
     interior_fits,
     is_small,
@@ -38,6 +39,7 @@ from r2b._solve.solvers.thresholds import Thresholds
 from r2b._solve.solvers.zoom import Zoom
 
 _PATIENCE, _POLISH = 40, 30  # Newton steps before the interior point, where nine in ten need fewer than ten, and after it, two or three
+_AT_ONCE = 10  # steps where rows are so few that Newton is there within these or not at all
 _BRIEFLY, _DEARLY = 6, 3  # where the interior point may look closer; and where a step of Newton's costs more than one of its
 _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing bounds: where it begins, its factor, its length
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
@@ -286,7 +288,8 @@ def _by_newton(problem: Problem, oracle: AnyOracle, samples: Samples | None, new
         # gain more than that and cost more than the pass that it saves.
         sampled = replace(newton, sample=samples.large, name="newton, sampled curvature")
         yield Stage(sampled, tol, _SAMPLED_PATIENCE, refine=_afresh)
-    yield Stage(replace(newton, long=problem.rows.entries >= _LONG), tol, _PATIENCE, refine=None if samples else partial(_shifted, newton))
+    patience = _AT_ONCE if few_rows_count(problem) else _PATIENCE
+    yield Stage(replace(newton, long=problem.rows.entries >= _LONG), tol, patience, refine=None if samples else partial(_shifted, newton))
 
 
 def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
