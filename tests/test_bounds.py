@@ -232,3 +232,20 @@ def test_many_groups_project_by_a_sort_as_few_do_by_all_pairs(kind, seed, monkey
     monkeypatch.setattr("r2b._constraints.parity.bands._FEW_GROUPS", 1000)
     pairs = bound.project(means, weight)
     assert sorted_.means == pytest.approx(pairs.means, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_guess_of_who_leans_on_which_side_changes_no_bit_of_a_projection(seed):
+    """Whether it is right, as signs of prices at the answer are, or wrong, or says nothing of a class."""
+    rng = np.random.default_rng(seed)
+    n_groups, n_classes = int(rng.integers(2, 8)), int(rng.integers(2, 10))
+    bound = RangeBound(rng.choice([0.0, 1e-3, 0.05, 0.3, np.inf] if seed % 4 == 0 else [1e-3, 0.05], n_classes))
+    means, weight = rng.dirichlet(np.ones(n_classes), n_groups), rng.dirichlet(np.ones(n_groups))
+    plain = bound.project(means, weight)
+    right = np.where(plain.clipped, np.sign(means - plain.means), 0.0)
+    for guess in (right, -right, np.zeros_like(means), rng.standard_normal(means.shape)):
+        guided = bound.project(means, weight, guess)
+        assert np.array_equal(guided.means, plain.means) and np.array_equal(guided.clipped, plain.clipped)
+    if seed % 4:
+        found = bound._as_guessed(means, weight, right)
+        assert found is not None or not plain.clipped.any(axis=0).all()

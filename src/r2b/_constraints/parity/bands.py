@@ -73,13 +73,15 @@ class RangeBound(Bound):
         level = _level(weight @ prices, None if shift is None else shift.min(axis=0))
         return float((level + np.minimum(self.epsilon, 1.0) * (weight @ np.maximum(prices, 0.0))).sum())
 
-    def project(self, means: Floats, weight: Floats) -> Projected:
+    def project(self, means: Floats, weight: Floats, leaning: Floats | None = None) -> Projected:
         """Project ``means`` class by class in the norm weighted by ``weight``.
 
         Values above ``c + epsilon`` and below ``c`` are clipped, where c balances what is cut off above and below.
         That balance is piecewise linear and decreasing in c, so its values at its 2R kinks tell between which two it is 0.
+        The signs of ``leaning`` are a guess of who is clipped on which side, which saves looking for it where it is right.
         """
-        level = self._levels(means, weight)
+        level = None if leaning is None else self._as_guessed(means, weight, leaning)
+        level = self._levels(means, weight) if level is None else level
         upper = level + self.epsilon
         above = means > upper
         clipped = (above | (means < level)) & (means.max(axis=0) - means.min(axis=0) > self.epsilon)
@@ -116,6 +118,16 @@ class RangeBound(Bound):
         """Write the bound as inequalities: between a free level and epsilon above it."""
         one = np.ones_like(self.epsilon)
         return Sides(0.0 * one, self.epsilon, one, one, "free")
+
+    def _as_guessed(self, means: Floats, weight: Floats, leaning: Floats) -> Floats | None:
+        """Give the levels at which just those are clipped that lean on a side; None where there are no such."""
+        above, below = leaning > 0, leaning < 0
+        cut = weight @ (above | below)
+        if not self._all_bounded or not cut.all():
+            return None
+        tops = means - self.epsilon
+        level = weight @ np.where(above, tops, np.where(below, means, 0.0)) / cut
+        return np.asarray(level) if ((tops > level) == above).all() and ((means < level) == below).all() else None
 
     def _levels(self, means: Floats, weight: Floats) -> Floats:
         eps = self.epsilon

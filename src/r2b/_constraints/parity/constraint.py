@@ -186,8 +186,12 @@ class Parity:
             return cell_means
         return np.asarray(self.design.T @ (self.cell_share[:, None] * cell_means) / self.share[:, None])
 
-    def project(self, means: Floats) -> Projected:
-        """Project each family's means onto what it allows."""
+    def project(self, means: Floats, leaning: Floats | None = None) -> Projected:
+        """Project each family's means onto what it allows; signs that tell who leans on which side save looking for it."""
+        if leaning is not None and self.simple:
+            bound = self.members[0].bound
+            assert isinstance(bound, RangeBound)
+            return bound.project(means, self.share, leaning)
         parts = [member.bound.project(means[member.groups], self.share[member.groups]) for member in self.members]
         if len(parts) == 1:
             return parts[0]

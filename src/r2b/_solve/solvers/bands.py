@@ -150,10 +150,10 @@ class Bands:
 
     def _at_once(self, model: Quadratic, x: Floats, tol: float) -> Floats | None:
         """Change all signs that are wrong in each round; None where that goes in circles."""
-        free, sign = self.closed | (x != 0), np.sign(x)
+        free, sign, open_ = self.closed | (x != 0), np.sign(x), ~self.closed
         for _ in range(_QUICK):
             x, levels = self._solved(model, free, sign)
-            wrong = free & ~self.closed & (x * sign <= 0)
+            wrong = free & open_ & (x * sign <= 0)
             leaving = self._leaving((model.linear - model.matrix @ x) / self.root, levels, free, tol)
             if not wrong.any() and not leaving.any():
                 return x
@@ -215,11 +215,11 @@ class Bands:
 
     def _leaving(self, rest: Floats, levels: Floats, free: Flags, tol: float) -> Floats:
         """Give the sign with which a price of 0 leaves, 0 where it stays; ``rest`` is what the model leaves of its mean."""
-        level = levels[self.level]
-        leaving = np.where(rest - level > self.high + tol, 1.0, np.where(rest - level < self.low - tol, -1.0, 0.0))
+        apart = rest - levels[self.level]
+        leaving = np.where(apart > self.high + tol, 1.0, 0.0) - (apart < self.low - tol)
         leaving[free] = 0.0
-        alone = np.flatnonzero(np.isnan(level))  # no price of its balance is free: two leave together, if any
-        if len(alone):
+        if np.isnan(levels).any():  # no price of a balance is free: two leave together, if any
+            alone = np.flatnonzero(np.isnan(levels[self.level]))
             leaving[alone] = 0.0
             order = alone[np.argsort(self.level[alone], kind="stable")]
             first = np.flatnonzero(np.diff(self.level[order], prepend=-2))

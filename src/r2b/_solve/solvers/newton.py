@@ -360,7 +360,7 @@ class Newton:
         parity, gamma, means, value = self.parity, self.gamma, seen.means, seen.value
         if self.lean is not None:
             means, value = means + self.lean, value + parity.product(prices, self.lean)
-        target = parity.project(means + prices / gamma)
+        target = parity.project(means + prices / gamma, prices)
         gap = means - target.means
         # Forward-backward envelope: -F(nu) + <nu, t> - gamma/2 |E|^2 in the weighted inner product; exact and free.
         merit = -value + parity.product(prices, target.means) - 0.5 * gamma * parity.product(gap, gap)
