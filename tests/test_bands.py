@@ -70,6 +70,16 @@ def test_other_shapes_of_bands_are_left_to_newton():
     assert Bands.of(cells.at(0.1)) is not None
 
 
+@pytest.mark.parametrize("epsilon", [[0.1, 0.2, 0.3], [0.0, 0.2, np.inf], [np.inf, 1e-3, np.inf]])
+def test_the_papers_bound_is_read_directly_as_it_is_through_its_sides(epsilon, monkeypatch):
+    cells = Parity.of_groups(RangeBound(np.array(epsilon)), np.array([2.0, 1.0, 5.0, 3.0]))
+    direct = Bands.of(cells)
+    monkeypatch.setattr(Parity, "simple", False)
+    written_out = Bands.of(cells)
+    for name in Bands.__dataclass_fields__:
+        assert np.array_equal(getattr(direct, name), getattr(written_out, name)), name
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_end_where_newton_does_in_fewer(seed):
     rng = np.random.default_rng(seed)

@@ -152,8 +152,8 @@ def _by_interior(
     few = newton.parity.by_levels or interior.n_prices <= FEW_UNKNOWNS
     ahead = _Ahead(interior, newton, _EXACT * tol, interior.name, proving=not few and tol >= TOLERANCE)
     yield Stage(ahead, 0.0, most, final=False)
-    if ahead.proven:
-        yield Stage(newton, tol, 0, refine=lambda *_: [ended for ended in (ahead.ended,) if ended is not None])
+    if (proven := ahead.proven) is not None:
+        yield Stage(newton, tol, 0, refine=lambda *_: [proven])
     briefly, near = (_BRIEFLY, np.inf) if few else (_DEARLY if steps_fit(newton, interior.n_prices) else 0, _HOPEFUL)
     steps = _POLISH if few and most == _CENTRAL_STEPS else briefly
     first = steps if closer is None else briefly
@@ -197,8 +197,8 @@ class _Ahead:
         Whether to ask of its own prices, too, if a certificate will bear them out by far: where systems are dear a face costs ten steps.
     ended : ndarray of shape (n_groups, n_classes) or None
         The interior point's own prices, where it is.
-    proven : bool
-        Whether they are.
+    proven : ndarray of shape (n_groups, n_classes) or None
+        Such prices.
     """
 
     interior: CentralPath[Any, Any]
@@ -207,7 +207,7 @@ class _Ahead:
     name: str = "interior"
     proving: bool = False
     ended: Floats | None = None
-    proven: bool = False
+    proven: Floats | None = None
 
     @property
     def threshold(self) -> float:
@@ -227,7 +227,7 @@ class _Ahead:
         if new.stalled or new.complementarity > self.threshold:
             return new
         if self.proving and (found := self.newton.start(new.prices)).residual <= NEAR and self.newton.proves(found, _BY_FAR):
-            self.proven = True
+            self.proven = found.prices
             return replace(new, prices=found.prices, residual=found.residual, stalled=True)
         new = replace(new, face=self.interior.face(new), looked=state.looked)
         with suppress(np.linalg.LinAlgError), np.errstate(all="ignore"):
