@@ -66,9 +66,11 @@ _PREPARE = 1e-3  # residual at which a stage on an easier problem has done its p
 def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol: float, newton: Newton) -> Iterator[Stage]:
     """Stages that lead to the optimum, in the order in which they are tried."""
     if _by_structure(problem, oracle):
-        if _narrow_for_many(problem, oracle):
+        led = _narrow_for_many(problem, oracle)
+        if led:
             yield from _by_soft_bands(problem, oracle, newton, tol)
-        yield from _by_thresholds(problem, oracle, newton, tol)
+        if not (led and _soon_left(problem) and matrices_fit(problem)):  # else the same few steps were taken just now
+            yield from _by_thresholds(problem, oracle, newton, tol)
         if not matrices_fit(problem):
             yield from _by_narrowing(problem, oracle, newton, tol)
             yield from _by_thresholds(problem, oracle, newton, tol, path=True)
@@ -102,9 +104,13 @@ def _by_thresholds(problem: Problem, oracle: AnyOracle, newton: Newton, tol: flo
     assert isinstance(oracle, ClassOracle)
     thresholds = Thresholds(oracle, problem.parity, float(problem.lam), path)
     # A residual within tol in each of thousands of classes may still leave a gap, and the last step goes to rounding anyway.
-    narrow = problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST and not path
-    yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if narrow else (2 if path else 1) * _THRESHOLD_STEPS)
+    yield Stage(thresholds, _WELL_WITHIN * tol, _EARLY if _soon_left(problem) and not path else (2 if path else 1) * _THRESHOLD_STEPS)
     yield Stage(newton, tol, 0)
+
+
+def _soon_left(problem: Problem) -> bool:
+    """Whether thresholds that are not there soon go in circles."""
+    return problem.lam < 1 and 0 < problem.parity.bound.epsilon.min() < 0.1 * _WIDEST
 
 
 def _narrow_for_many(problem: Problem, oracle: AnyOracle) -> bool:
