@@ -16,7 +16,9 @@ from device_rows import KEYS, disagreement, soft_rows, two_oracles, whole_labels
 import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
 from r2b.engines.torch import plain  # noqa: E402
-from r2b.engines.torch.reading import memory_explained  # noqa: E402
+from r2b.engines.torch.oracle import DeviceOracle, LabelBatches  # noqa: E402
+from r2b.engines.torch.reading import compact, memory_explained, read_cells  # noqa: E402
+from r2b.engines.torch.rows import DeviceRows  # noqa: E402
 from r2b.errors import InputError  # noqa: E402
 
 CUDA = torch.cuda.is_available()
@@ -99,6 +101,31 @@ def test_the_walk_that_evaluated_prices_of_a_short_table_is_the_evidence_for_the
     assert there.inspect(prices, 0.6).squared_norm != known.squared_norm
     assert there.inspect(prices, 0.7, unchanged=True).moved == 0.0
     assert there.reads == reads + 2
+
+
+@on_cuda
+@pytest.mark.parametrize("values", [[3, 1, 3, 5], [0, 1023], [0, 1024], [1024], [0, 1025, 3], [-1, 0, 2], [0, 1 << 40, 5], [2, 2]])
+def test_codes_on_the_card_are_ranks_among_what_occurs(values: list[int]) -> None:
+    codes, present, counts = compact(torch.tensor(values).cuda())
+    expected, inverse, numbers = np.unique(values, return_inverse=True, return_counts=True)
+    assert present.tolist() == expected.tolist() and codes.tolist() == inverse.tolist() and counts.tolist() == numbers.tolist()
+
+
+@on_cuda
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_programs_that_are_started_again_are_those_of_the_same_form(dtype: str) -> None:
+    """Rows that begin in the middle of 16 bytes, or are apart, are not for a program that was compiled for others."""
+    y, groups = soft_rows(200, 6, 3, dtype=dtype)
+    prices = 0.1 * np.random.default_rng(2).standard_normal((3, 6))
+    expected = two_oracles(y, groups)[0].evaluate(prices, 1.0, curvature=True)
+    for offset, stride in [(0, 6), (1, 6), (0, 6), (2, 8), (3, 7), (0, 8)]:
+        there = torch.zeros(offset + 200 * stride, dtype=getattr(torch, dtype), device="cuda")[offset:].view(200, stride)[:, :6]
+        there.copy_(torch.from_numpy(y))
+        codes, cells = read_cells(torch.from_numpy(groups).cuda(), None, there.device, "error")
+        rows = DeviceRows(codes, cells.n_groups, cells.counts)
+        found = DeviceOracle(LabelBatches(there, rows), rows.mass, "triton").evaluate(prices, 1.0, curvature=True)
+        assert np.abs(found.means - expected.means).max() <= 1e-12
+        assert np.abs(found.curvature - expected.curvature).max() <= 1e-12
 
 
 @on_cuda

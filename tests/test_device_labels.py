@@ -17,7 +17,7 @@ import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
 from r2b.engines.torch import labels as labels_module  # noqa: E402
 from r2b.engines.torch import rows as rows_module  # noqa: E402
-from r2b.engines.torch.reading import _counted, compact, device_of, read_cells  # noqa: E402
+from r2b.engines.torch.reading import compact, device_of, read_cells  # noqa: E402
 from r2b.engines.torch.rows import add_by_cell  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
@@ -201,11 +201,6 @@ def test_a_matrix_of_attributes_is_crossed_as_on_the_host() -> None:
     both = np.column_stack([sex, np.random.default_rng(0).integers(0, 2, 300)])
     fair = r2b.engines.torch.debias(torch.from_numpy(y), sensitive_features=torch.from_numpy(both), epsilon=0.1)
     assert fair.groups.tolist() == r2b.debias(y, sensitive_features=both, epsilon=0.1).groups.tolist()
-
-
-def test_small_codes_are_counted_by_comparing() -> None:
-    codes = torch.tensor([3, 1, 3, 5, 1 << 40, -1])
-    assert np.flatnonzero(_counted(codes)).tolist() == [1, 3, 5] and _counted(codes)[[1, 3, 5]].tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize("values", [[7, -2, 7], [0, 1 << 40, 5], [True, False, True], [3, 1, 3, 5]])

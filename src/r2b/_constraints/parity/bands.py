@@ -80,8 +80,9 @@ class RangeBound(Bound):
         That balance is piecewise linear and decreasing in c, so its values at its 2R kinks tell between which two it is 0.
         The signs of ``leaning`` are a guess of who is clipped on which side, which saves looking for it where it is right.
         """
-        level = None if leaning is None else self._as_guessed(means, weight, leaning)
-        level = self._levels(means, weight) if level is None else level
+        if leaning is not None and (guessed := self._as_guessed(means, weight, leaning)) is not None:
+            return guessed
+        level = self._levels(means, weight)
         upper = level + self.epsilon
         above = means > upper
         clipped = (above | (means < level)) & (means.max(axis=0) - means.min(axis=0) > self.epsilon)
@@ -119,15 +120,19 @@ class RangeBound(Bound):
         one = np.ones_like(self.epsilon)
         return Sides(0.0 * one, self.epsilon, one, one, "free")
 
-    def _as_guessed(self, means: Floats, weight: Floats, leaning: Floats) -> Floats | None:
-        """Give the levels at which just those are clipped that lean on a side; None where there are no such."""
+    def _as_guessed(self, means: Floats, weight: Floats, leaning: Floats) -> Projected | None:
+        """Clip just those that lean on a side, where the level that they balance around agrees; None where it does not."""
         above, below = leaning > 0, leaning < 0
-        cut = weight @ (above | below)
+        leans = above | below
+        cut = weight @ leans
         if not self._all_bounded or not cut.all():
             return None
         tops = means - self.epsilon
         level = weight @ np.where(above, tops, np.where(below, means, 0.0)) / cut
-        return np.asarray(level) if ((tops > level) == above).all() and ((means < level) == below).all() else None
+        if not (((tops > level) == above) & ((means < level) == below)).all():
+            return None
+        clipped = leans | (self.epsilon == 0) if self._some_closed else leans
+        return Projected(np.where(leans, np.where(above, level + self.epsilon, level), means), clipped, np.ones(means.shape))
 
     def _levels(self, means: Floats, weight: Floats) -> Floats:
         eps = self.epsilon

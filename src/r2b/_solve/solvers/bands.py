@@ -16,7 +16,7 @@ import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Flags, Floats, Places
-from r2b._solve.oracle.reference import folded_curvature
+from r2b._solve.oracle.reference import GroupOracle, folded_curvature
 from r2b._solve.solvers.newton import Newton, NewtonState
 from r2b._solve.solvers.systems import layout_of
 
@@ -119,19 +119,31 @@ class Bands:
 
     def cost(self, x: Floats) -> float:
         """Value of the support function."""
-        return float(self.root @ np.where(x > 0, self.high * x, self.low * x))
+        return float(x @ np.where(x > 0, *self._paid))
+
+    @cached_property
+    def _paid(self) -> tuple[Floats, Floats]:
+        """What a unit of each unknown costs above and below 0."""
+        return self.root * self.high, self.root * self.low
 
     @cached_property
     def _place(self) -> Places:
         """Where the level of an entry's balance is in the system; after its end for none."""
         return np.where(self.level < 0, len(self.balances), self.level) + len(self.entries)
 
-    def model(self, matrix: Floats, linear: Floats) -> Quadratic:
-        """Give the model of rows with this curvature and slope."""
+    @cached_property
+    def frame(self) -> Floats:
+        """The system of rows without curvature: the balances alone."""
         n, m = len(self.entries), len(self.balances)
-        system, right = np.zeros((n + m, n + m)), np.zeros(n + m)
-        system[:n, :n], system[n:, :n], system[:n, n:], right[:n] = matrix, self.balances, self.balances.T, linear
-        return Quadratic(matrix, linear, system, right)
+        frame = np.zeros((n + m, n + m))
+        frame[n:, :n], frame[:n, n:] = self.balances, self.balances.T
+        return frame
+
+    def model(self, system: Floats, linear: Floats) -> Quadratic:
+        """Give the model of rows with this slope, and this curvature in the frame."""
+        n, right = len(linear), np.zeros(len(system))
+        right[:n] = linear
+        return Quadratic(system[:n, :n], linear, system, right)
 
     def best(self, model: Quadratic, x: Floats, tol: float) -> Floats:
         """Minimise a model and the support function, from prices that are balanced.
@@ -188,11 +200,11 @@ class Bands:
         n, alive = len(free), np.zeros(len(model.right) + 1, dtype=bool)
         alive[:n] = free
         alive[self._place[free]] = True
-        here = np.flatnonzero(alive[:-1])
+        here = alive[:-1].nonzero()[0]
         right = model.right.copy()
-        right[:n] -= self.root * np.where(sign > 0, self.high, self.low)
+        right[:n] -= np.where(sign > 0, *self._paid)
         found = np.full(len(alive), np.nan)
-        found[here] = np.linalg.solve(model.system[here[:, None], here], right[here])
+        found[here] = np.linalg.solve(model.system.take(here, axis=0).take(here, axis=1), right[here])
         found[-1] = 0.0
         return np.where(free, found[:n], 0.0), found[n:]
 
@@ -250,23 +262,35 @@ class BandNewton(Newton):
         if bands is None or self.lean is not None or state.residual < _NEAR:
             return super().step(state)
         x, pull = bands.scaled(parity.settle(state.prices)), bands.scaled(state.means)
-        (block,) = folded_curvature(self.oracle, parity, state.prices, self.lam)
-        matrix = block.reshape((state.prices.size,) * 2)
-        if len(bands.entries) < len(matrix):
-            matrix = matrix[bands.entries[:, None], bands.entries]
-        matrix = matrix / bands.root / bands.root[:, None]
+        system, n = self._curved(bands, state), len(x)
+        diagonal = system.reshape(-1)[: n * len(system) : len(system) + 1]
         damping, added, tol = state.damping, 0.0, max(_INEXACT * state.residual, _LEAST)
         # Few rows near a rare class bend little: its price would go far beyond them, and the step of all be shortened for it.
-        matrix.flat[:: len(matrix) + 1] += np.abs(state.gap.ravel()[bands.entries]) / (_REACH * self.lam)
+        diagonal += np.abs(state.gap.ravel()[bands.entries]) / (_REACH * self.lam)
         with suppress(np.linalg.LinAlgError):
             while damping < _MOST_DAMPING:
-                matrix.flat[:: len(matrix) + 1] += damping / self.lam - added
+                diagonal += damping / self.lam - added
                 added = damping / self.lam
-                goal = bands.best(bands.model(matrix, pull + matrix @ x), x, tol)
+                goal = bands.best(bands.model(system, pull + system[:n, :n] @ x), x, tol)
                 if (found := self._along(bands, state, x, goal - x, damping)) is not None:
                     return found
                 damping = max(_MORE * damping, _LEAST_DAMPING)
         return super().step(state)
+
+    def _curved(self, bands: Bands, state: NewtonState) -> Floats:
+        """Give the system with the curvature of the rows at these prices."""
+        system, n, shape, parity = bands.frame.copy(), len(bands.entries), state.prices.shape, self.parity
+        if n == state.prices.size and parity.simple and not isinstance(self.oracle, GroupOracle):
+            # The curvature of a group alone, as shares leave it and unknowns are scaled by their roots.
+            each, blocks = np.arange(shape[0]), self.oracle.evaluate(state.prices, self.lam, curvature=True).curvature
+            system[:n, :n].reshape(*shape, *shape)[each, :, each] = blocks
+            return system
+        (block,) = folded_curvature(self.oracle, parity, state.prices, self.lam)
+        matrix = block.reshape((state.prices.size,) * 2)
+        if n < len(matrix):
+            matrix = matrix[bands.entries[:, None], bands.entries]
+        system[:n, :n] = matrix / bands.root / bands.root[:, None]
+        return system
 
     def _along(self, bands: Bands, state: NewtonState, x: Floats, step: Floats, damping: float) -> NewtonState | None:
         """Go along a direction until the objective is lower by a part of what is promised; None where that is not soon."""
@@ -279,7 +303,8 @@ class BandNewton(Newton):
             prices = bands.prices(x + length * step, state.prices.shape)
             factor = _LESS if length == 1.0 else _AFTER_SHORT
             found = self._evaluate(prices, damping=max(factor * damping, _LEAST_DAMPING))
-            gained = (cost - state.value) - (bands.cost(x + length * step) - found.value)
+            cost_here = cost_there if length == 1.0 else bands.cost(x + length * step)
+            gained = (cost - state.value) - (cost_here - found.value)
             if gained >= _DECREASE * length * promised or (abs(gained) <= _NOISE and found.residual < state.residual):
                 return found
             # The slopes here and there tell where it is 0.

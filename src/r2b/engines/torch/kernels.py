@@ -10,8 +10,6 @@ the same place, so the result does not depend on which is first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -20,15 +18,14 @@ import triton.language as tl  # type: ignore[import-not-found, unused-ignore]
 
 from r2b.engines.torch.descent import descend as descend
 from r2b.engines.torch.rows import DeviceRows, Lanes
+from r2b.engines.torch.starting import start
 
 Tensor = torch.Tensor
 
 _TILE, _TALL = 256, 512  # entries that one warp holds, of rows up to 64 wide and of wider ones; measured at 6, 39, 100 and 1,000 classes
 _NARROW = 256  # columns up to which the registers of a thread hold sums by column
-_SQUARE = 16  # rows and columns of a tile whose product is taken, at the least
 CURVED_CLASSES = 32  # up to which a walk adds up the curvature as well: a lane leaves a table of all pairs of classes
 MOST_CLASSES = 1 << 14
-_RESTARTS = triton.__version__.startswith("3.6.")  # whose compiled kernels were tried by themselves, without a look at their arguments
 
 
 @triton.jit
@@ -135,11 +132,12 @@ def _store_evidence(at, worst, least, paid, norm, agreement, distance, moved, lo
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
-def _walk(
+def walk_rows(
     y, stride, order, lanes, n_lanes, weight, n_classes, prices, levels, slots, worst,
     BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
     AXIS: tl.constexpr, WIDTH: tl.constexpr, CURVED: tl.constexpr,
 ):  # fmt: skip
+    """Leave sums of the responses of a lane and their value; with curvature also pairs of classes, and the evidence about its labels."""
     stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
@@ -208,10 +206,11 @@ def _inspect(
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
-def _add(
+def add(
     y, stride, order, lanes, n_lanes, weight, n_classes, slots, worst,
     BN: tl.constexpr, BL: tl.constexpr, ORDERED: tl.constexpr, WEIGHTED: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
+    """Leave sums of the labels of a lane that came in, minus the least entry, and how far the worst row sum is from 1."""
     stride, n_classes = stride * ALIGN, n_classes * ALIGN
     lane, start, stop, col, inside = _lane(lanes, n_lanes, n_classes, BL)
     sums = tl.zeros((BL,), tl.float64)
@@ -267,7 +266,7 @@ def _support(
         tl.store(out + at[:, None] * (width * 8) + col[None, :], scaled.to(out.dtype.element_ty), mask=mine)
 
 
-def _launch(
+def launch(
     kernel: Any,
     y: Tensor,
     rows: DeviceRows,
@@ -277,8 +276,8 @@ def _launch(
     gather: bool = False,
     least: int = 1,
     **flags: bool,
-) -> Callable[..., None] | None:
-    """Start a program per lane; give what starts it again on other arrays of the same form in the place of ``rest``, if there is such.
+) -> None:
+    """Start a program per lane.
 
     With ``gather`` a tile is added up by column, which needs no exchange between threads, where their registers hold so many sums. A tile
     has at least so many rows and columns.
@@ -295,60 +294,22 @@ def _launch(
     # What the compiler knows to be whole steps of 16 bytes it reads so.
     align = math.gcd(y.stride(0), y.shape[1], 16 // y.element_size())
     flags |= {"ORDERED": rows.order is not None, "WEIGHTED": rows.weight is not None}
-    # Triton launches on the current device, which need not be the one that holds the rows.
-    elsewhere = y.is_cuda and y.device.index != torch.cuda.current_device()
     given = y, y.stride(0) // align, order, lanes, lanes.shape[1], weight, y.shape[1] // align
-    constants = {"ALIGN": align, **sizes, **flags}
-    with torch.cuda.device(y.device) if elsewhere else nullcontext():
-        made = kernel[(lanes.shape[1],)](*given, *rest, **constants)
-    if elsewhere or made is None or not _RESTARTS:  # an interpreter compiles nothing
-        return None
-    start, fixed = made[(lanes.shape[1], 1, 1)], [constants[name] for name in kernel.arg_names if name in constants]
-    return lambda *others: start(*given, *others, *fixed)
+    start(kernel, (lanes.shape[1], 1), (*given, *rest), {"ALIGN": align, **sizes, **flags})
 
 
 def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
     """Give sums of the responses by cell, then their values; ``prices`` is lam and the prices in one line."""
     slots = torch.empty(len(rows.lanes), y.shape[1] + 1, dtype=torch.float64, device=y.device)
-    _launch(_walk, y, rows, prices, rows.levels, slots, slots, gather=True, CURVED=False)
+    launch(walk_rows, y, rows, prices, rows.levels, slots, slots, gather=True, CURVED=False)
     return rows.lanes.by_cell(slots)
-
-
-class CurvedWalk:
-    """Walks over one short table, time after time: what :func:`walk` gives, curvature, and what :func:`inspect` adds.
-
-    Arrays and compiled programs stay, since starting a walk takes longer than the walk.
-
-    Parameters
-    ----------
-    y : tensor of shape (N, n_classes)
-    rows : DeviceRows
-    """
-
-    def __init__(self, y: Tensor, rows: DeviceRows) -> None:
-        self.y, self.rows = y, rows
-        self.slots = torch.empty(len(rows.lanes), y.shape[1] * (y.shape[1] + 1) + 6, dtype=torch.float64, device=y.device)
-        self.worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
-        self._start: Callable[..., None] | None = None
-
-    def __call__(self, prices: Tensor) -> Tensor:
-        """Give by cell what ``walk`` does, then sums of ``w 1_A 1_A' / |A|`` over rows with several classes in their support A.
-
-        What ``inspect`` adds comes last; the worst row of each lane is in ``worst`` until the next walk.
-        """
-        rest = prices, self.rows.levels, self.slots, self.worst
-        if self._start is None:
-            self._start = _launch(_walk, self.y, self.rows, *rest, gather=True, least=_SQUARE, CURVED=True)
-        else:
-            self._start(*rest)
-        return self.rows.lanes.by_cell(self.slots)
 
 
 def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that go out by cell, then slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2; and the worst row."""
     slots = torch.empty(len(rows.lanes), y.shape[1] + 5, dtype=torch.float64, device=y.device)
     worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
-    _launch(_inspect, y, rows, prices, rows.levels, slots, worst, gather=True, UNCHANGED=unchanged)
+    launch(_inspect, y, rows, prices, rows.levels, slots, worst, gather=True, UNCHANGED=unchanged)
     return rows.lanes.by_cell(slots), worst.max()
 
 
@@ -356,16 +317,16 @@ def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that came in by cell; and minus the least entry, and how far the worst row sum is from 1."""
     slots = torch.empty(len(rows.lanes), y.shape[1], dtype=torch.float64, device=y.device)
     worst = torch.empty(2, len(rows.lanes), dtype=torch.float64, device=y.device)
-    _launch(_add, y, rows, slots, worst)
+    launch(add, y, rows, slots, worst)
     return rows.lanes.by_cell(slots), worst.amax(dim=1)
 
 
 def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
     """Write the response of each row into ``out``."""
-    _launch(_answer, y, rows, prices, rows.levels, out)
+    launch(_answer, y, rows, prices, rows.levels, out)
 
 
 def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor) -> None:
     """Write ``sqrt(w / |A|)`` on the supports of rows, as :func:`r2b.engines.torch.plain.supports` does."""
     some = lanes.table if part == slice(0, len(lanes)) else lanes.table[:, part].contiguous()
-    _launch(_support, y, rows, prices, rows.levels, out, out.shape[1] // 8, lanes.height, lanes=some, weight=rows.relative[0])
+    launch(_support, y, rows, prices, rows.levels, out, out.shape[1] // 8, lanes.height, lanes=some, weight=rows.relative[0])

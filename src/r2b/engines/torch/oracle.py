@@ -149,10 +149,9 @@ class _Seen:
     lam: float
     evaluation: Evaluation
     evidence: Floats
-    worst: Tensor
 
     def at(self, prices: Floats, lam: float) -> bool:
-        return self.lam == lam and np.array_equal(self.prices, prices)
+        return self.lam == lam and self.prices.shape == prices.shape and self.prices.tobytes() == prices.tobytes()
 
 
 class DeviceOracle:
@@ -209,20 +208,23 @@ class DeviceOracle:
         """Evaluate with curvature, and remember it for the step that is made from here, with the evidence of the same walk."""
         if self._seen is not None and self._seen.at(prices, lam):
             return self._seen.evaluation
-        n_classes, walk = self.source.n_classes, self._curved_walk
+        n_classes = self.source.n_classes
         self.reads += 1
-        sums = walk(line_of(prices, lam, self.source.rows.device)).cpu().numpy()
-        mean = sums[:, :-5] / self._cell_mass[:, None]
-        curve = mean[:, n_classes + 1 :].reshape(-1, n_classes, n_classes) / -lam
-        np.einsum("jkk->jk", curve)[:] -= curve.sum(axis=2)
-        evaluation = Evaluation(np.ascontiguousarray(mean[:, :n_classes]), float(self.share @ mean[:, n_classes]), curve)
-        self._seen = _Seen(prices.copy(), lam, evaluation, sums[:, -5:], walk.worst)
+        sums = self._short.walk(prices, lam)
+        each = 1.0 / self._cell_mass
+        pairs = sums[:, n_classes + 1 : -6] * (each / -lam)[:, None]
+        curve = pairs.reshape(-1, n_classes, n_classes)
+        pairs[:, :: n_classes + 1] -= curve.sum(axis=2)
+        evaluation = Evaluation(sums[:, :n_classes] * each[:, None], float((self.share * each) @ sums[:, n_classes]), curve)
+        self._seen = _Seen(prices.copy(), lam, evaluation, sums[:, -6:])
         return evaluation
 
     @cached_property
-    def _curved_walk(self) -> Any:
+    def _short(self) -> Any:
+        from r2b.engines.torch.short import ShortTable  # needs Triton, as a curved walk does
+
         ((y, rows),) = self.source.parts()
-        return self.kernels.CurvedWalk(y, rows)
+        return ShortTable(y, rows)
 
     def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices.
@@ -231,7 +233,7 @@ class DeviceOracle:
         """
         assert answers is None, "answers row by row belong to rows in memory"
         if self._seen is not None and self._seen.at(prices, lam) and not unchanged:
-            means, sums, worst = self._seen.evaluation.means, self._seen.evidence, float(self._seen.worst.max())
+            means, sums, worst = self._seen.evaluation.means, self._seen.evidence[:, :-1], float(self._seen.evidence[:, -1].max())
         else:
             line = line_of(prices, lam, self.source.rows.device)
             found, seen = self._walked(lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged))
@@ -245,7 +247,12 @@ class DeviceOracle:
     @cached_property
     def label_sums(self) -> tuple[Floats, float, float]:
         """Sums of the labels by cell, the least entry, and how far the worst row sum is from 1: seen once, in one walk."""
-        sums, worst = self._walked(self.kernels.label_sums)
+        if self.curved:
+            self.reads += 1
+            found = self._short.label_sums()
+            sums, worst = found[:, :-2], found[:, -2:]
+        else:
+            sums, worst = self._walked(self.kernels.label_sums)
         return sums, -float(worst[:, 0].max()), float(worst[:, 1].max())
 
     def curvature(self, prices: Floats, lam: float) -> Tensor:

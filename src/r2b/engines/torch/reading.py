@@ -34,7 +34,7 @@ _LIBRARIES = {"cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 _FLOATS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 _SPAN = 1 << 20  # codes that are counted in a table; wider ones are sorted
-_FEW_VALUES, _SHORT = 64, 1 << 20  # codes, and rows of a column, up to which each is compared with each
+_FEW_VALUES = 1 << 10  # codes up to which a column is counted at one look
 _PART = 1 << 24  # entries that are normalised at once
 
 
@@ -217,10 +217,9 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     ([1, 0, 1], array([-2,  7]), array([1, 2]))
     """
     codes, low = column.to(torch.int64), 0
-    # Small codes from 0 on are the rule. Of few rows they are counted by comparing, which waits for a card once; a histogram asks it for
-    # its limits first.
-    occurring = _counted(codes) if codes.is_cuda and len(codes) <= _SHORT else None
-    if occurring is None or int(occurring.sum()) < len(codes):
+    # Small codes from 0 on are the rule: with limits that are known one look at the card counts them, and tells whether they are such.
+    occurring = torch.histc(codes, _FEW_VALUES, 0, _FEW_VALUES).cpu().numpy() if codes.is_cuda else None
+    if occurring is None or occurring[-1] or int(occurring.sum()) < len(codes):  # the last counts the upper limit as well
         low, high = torch.stack(torch.aminmax(codes)).tolist()
         if high - low >= _SPAN:
             found, codes, often = torch.unique(codes, return_inverse=True, return_counts=True)
@@ -231,11 +230,6 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     if places[-1] >= len(places):
         codes = torch.from_numpy(np.cumsum(occurring > 0) - 1).to(codes.device)[codes]
     return codes, torch.from_numpy(places + low).to(column.dtype).numpy(), occurring[places]
-
-
-def _counted(codes: Tensor) -> Whole:
-    """Count how often each of the first few whole numbers occurs."""
-    return np.asarray((codes == torch.arange(_FEW_VALUES, device=codes.device)[:, None]).sum(dim=1).cpu().numpy())
 
 
 def read_weight(weight: Any, n_rows: int, device: torch.device) -> Tensor:

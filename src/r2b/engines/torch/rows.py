@@ -114,8 +114,9 @@ class DeviceRows:
         ends, before = self.ends, np.cumsum(lanes) - lanes
         cells, last = np.repeat(np.arange(self.n_cells), lanes), np.repeat(ends[1:], lanes)
         starts = np.repeat(ends[:-1] - height * before, lanes) + height * np.arange(len(cells))
-        table = torch.from_numpy(np.stack([np.minimum(starts, last), np.minimum(starts + height, last), cells])).to(self.device)
-        return Lanes(table, self.n_cells, cells, height, size)
+        parts = np.minimum(starts, last), np.minimum(starts + height, last), cells, before, [len(cells)]
+        line = torch.from_numpy(np.concatenate(parts)).to(self.device)
+        return Lanes(line[: 3 * len(cells)].view(3, -1), line[3 * len(cells) :], cells, height, size)
 
     def row_numbers(self, places: Tensor) -> Tensor:
         """Give the rows at places of the order."""
@@ -166,7 +167,8 @@ class Lanes:
     ----------
     table : tensor of shape (3, n), int64
         Where each starts and stops in the order, and its cell.
-    n_cells : int
+    first : tensor of shape (n_cells + 1,), int64
+        The first lane of each cell, and the number of lanes.
     cells : ndarray of shape (n,)
         The same on the host.
     height : int
@@ -176,7 +178,7 @@ class Lanes:
     """
 
     table: Tensor
-    n_cells: int
+    first: Tensor
     cells: Whole
     height: int
     size: int
@@ -184,6 +186,11 @@ class Lanes:
 
     def __len__(self) -> int:
         return int(self.table.shape[1])
+
+    @property
+    def n_cells(self) -> int:
+        """Of the rows."""
+        return len(self.first) - 1
 
     def by_cell(self, slots: Tensor) -> Tensor:
         """Add up what the lanes left, in a fixed order."""
