@@ -31,6 +31,8 @@ NEEDS = {
     "src/r2b/engines/torch": ["torch"],
     "src/r2b/engines/torch/kernels.py": ["torch", "triton"],
     "src/r2b/engines/torch/descent.py": ["torch", "triton"],
+    "src/r2b/engines/torch/short.py": ["torch", "triton"],
+    "src/r2b/engines/torch/starting.py": ["torch", "triton"],
     "src/r2b/engines": ["pyarrow"],
     "src/r2b/engines/dask.py": ["dask", "distributed", "pandas"],
     "src/r2b/engines/duckdb.py": ["duckdb"],

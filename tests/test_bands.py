@@ -10,7 +10,7 @@ from r2b._constraints.parity import Member, OverallBound, Parity, RangeBound, Ra
 from r2b._constraints.parity.offsets import OffsetBound
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.oracle import DesignOracle
+from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.solvers.bands import BandNewton, Bands
 from r2b._solve.solvers.newton import Newton
 
@@ -47,7 +47,9 @@ def test_a_model_is_solved_exactly_whichever_way_signs_change(seed, kind):
     factor = rng.normal(size=(len(bands.entries), 2 * len(bands.entries))) * 10.0 ** rng.uniform(-2, 1)
     matrix = factor @ factor.T + 1e-3 * np.eye(len(factor))
     means = rng.uniform(size=(GROUPS, CLASSES))
-    model = bands.model(matrix, bands.scaled(means))
+    system = bands.frame.copy()
+    system[: len(matrix), : len(matrix)] = matrix
+    model = bands.model(system, bands.scaled(means))
     start = bands.scaled(constraint.settle(rng.choice([0.0, 1.0], (GROUPS, CLASSES)) * rng.normal(size=(GROUPS, CLASSES))))
     for found in (bands.best(model, start, 1e-13), bands._one_by_one(model, np.zeros_like(start), 1e-13)):
         prices = bands.prices(found, means.shape)
@@ -78,6 +80,20 @@ def test_the_papers_bound_is_read_directly_as_it_is_through_its_sides(epsilon, m
     written_out = Bands.of(cells)
     for name in Bands.__dataclass_fields__:
         assert np.array_equal(getattr(direct, name), getattr(written_out, name)), name
+
+
+def test_the_system_of_groups_is_that_of_any_constraint(monkeypatch):
+    rng = np.random.default_rng(0)
+    groups = np.arange(300) % GROUPS
+    rows = merge(read(rng.dirichlet(np.full(CLASSES, 0.3), 300), sensitive_features=groups, sample_weight=rng.uniform(1, 9, 300)), "never")
+    constraint = Parity.of_groups(RangeBound(np.full(CLASSES, 0.02)), rows.group_weight)
+    bands = Bands.of(constraint)
+    newton = BandNewton(MemoryOracle(rows, "numpy", 1), constraint, 0.7, bands=bands)
+    state = newton.start(constraint.settle(0.1 * rng.standard_normal((GROUPS, CLASSES))))
+    by_group = newton._curved(bands, state)
+    monkeypatch.setattr(Parity, "simple", False)
+    assert np.abs(by_group - newton._curved(bands, state)).max() <= 1e-14
+    assert np.abs(by_group - bands.frame).max() > 0.1
 
 
 @pytest.mark.parametrize("seed", range(4))

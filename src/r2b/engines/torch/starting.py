@@ -33,8 +33,8 @@ def start(kernel: Any, grid: tuple[int, int], arguments: tuple[Any, ...], consta
     elsewhere = device.type == "cuda" and device.index != torch.cuda.current_device()
     with torch.cuda.device(device) if elsewhere else nullcontext():
         form = (id(kernel), device, *map(_form, arguments), *constants.items()) if _RESTARTS else ()
-        if form in _known:
-            compiled, fixed = _known[form]
+        if (known := _known.get(form)) is not None:
+            compiled, fixed = known
             compiled[(*grid, 1)](*arguments, *fixed)
             return
         compiled = kernel[grid](*arguments, **constants)
