@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent
 # Where an optional library is missing, the examples that need it are not collected.
 NEEDS = {
     "src/r2b/_solve/oracle/compiled.py": ["numba"],
+    "src/r2b/_solve/oracle/design_compiled.py": ["numba"],
     "src/r2b/_solve/oracle/classes_compiled.py": ["numba"],
     "src/r2b/_solve/oracle/soft_bands.py": ["numba"],
     "src/r2b/_solve/oracle/curvature_compiled.py": ["numba"],

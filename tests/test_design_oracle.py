@@ -76,7 +76,7 @@ def test_walked_by_themselves_rows_answer_as_their_cells_do(kernel, kind, n, n_c
         assert other.value == pytest.approx(one.value, abs=1e-11)
         seen, again = (inspected(oracle, parity, prices, lam) for oracle in (by_cell, by_row))
         np.testing.assert_allclose(again.means, seen.means, atol=1e-11)
-        for name in ("slack", "squared_norm", "agreement", "squared_distance", "moved"):
+        for name in ("slack", "squared_norm", "agreement", "squared_distance", "moved", "simplex_violation"):
             assert getattr(again, name) == pytest.approx(getattr(seen, name), abs=1e-11)
         folded = zip(*(folded_curvature(oracle, parity, prices, lam) for oracle in (by_cell, by_row)), strict=True)
         for cells, own in folded:
@@ -94,14 +94,47 @@ def test_rows_of_few_classes_bend_the_dual_as_products_say(kind, part, monkeypat
     entries[1, 3:6] = not part
     calls = []
     compiled = DesignOracle.of(rows, parity, "compiled")
-    fold = compiled.kernel.fold_design
-    monkeypatch.setattr(compiled.kernel, "fold_design", lambda *given: calls.append(fold(*given)) or calls[-1])
+    fold = compiled._loops.fold_entries
+    monkeypatch.setattr(compiled._loops, "fold_entries", lambda *given: calls.append(fold(*given)) or calls[-1])
     ours = compiled.curvature(prices, 0.02, parity.components, entries)
     theirs = DesignOracle.of(rows, parity, "numpy").curvature(prices, 0.02, parity.components, entries)
     assert all(calls) and calls
     for mine, other in zip(ours, theirs, strict=True):
         both = entries[:, :, None, None] & entries
         np.testing.assert_allclose(np.where(both, mine, 0.0), other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["classes", "soft", "single"])
+@pytest.mark.parametrize(("n", "n_classes"), [(7, 2), (203, 5), (1_001, 16), (300, 30), (150, 300)])
+def test_rows_of_many_classes_bend_the_dual_as_products_say(kind, n, n_classes, monkeypatch):
+    """Patterns are multiplied eight classes by eight; by groups that count nothing in a tile, or below 0, too."""
+    pytest.importorskip("numba")
+    rows, parity = a_table(max(n, n_classes), kind, n_classes=n_classes)
+    parity.design[: len(parity.design) // 2, 3] = 0.0
+    prices = np.random.default_rng(2).normal(size=(5, n_classes)) * 0.3 / n_classes
+    compiled, plain = (DesignOracle.of(rows, parity, kernel) for kernel in ("compiled", "numpy"))
+    monkeypatch.setattr(compiled._loops, "fold_entries", lambda *given: False)
+    for lam in (1.0, 4.0):
+        for mine, other in zip(*(oracle.curvature(prices, lam, parity.components) for oracle in (compiled, plain)), strict=True):
+            assert np.abs(other).max() > 1e-4
+            np.testing.assert_allclose(mine, other, rtol=0, atol=1e-13 * np.abs(other).max())
+
+
+@pytest.mark.parametrize(("part", "by_products"), [(1.0, True), (0.5, True), (0.2, False)])
+def test_where_few_of_many_prices_matter_the_others_are_not_multiplied(part, by_products, monkeypatch):
+    pytest.importorskip("numba")
+    rows, parity = a_table(400, "soft", n_classes=60)
+    entries = np.zeros((5, 60), dtype=bool)
+    entries[:, : int(part * 60)] = True
+    compiled, calls = DesignOracle.of(rows, parity, "compiled"), []
+    multiply = compiled._loops.fold_products
+    monkeypatch.setattr(compiled._loops, "fold_products", lambda *given: calls.append(multiply(*given)))
+    prices = np.random.default_rng(2).normal(size=(5, 60)) * 0.005
+    ours = compiled.curvature(prices, 1.0, parity.components, entries)
+    assert bool(calls) is by_products
+    both = entries[:, :, None, None] & entries
+    for mine, other in zip(ours, DesignOracle.of(rows, parity, "numpy").curvature(prices, 1.0, parity.components), strict=True):
+        np.testing.assert_allclose(np.where(both, mine, 0.0), np.where(both, other, 0.0), rtol=0, atol=1e-12)
 
 
 def test_a_step_is_the_same_in_one_table_and_class_by_class(monkeypatch):

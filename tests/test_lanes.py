@@ -28,6 +28,10 @@ def work(seed):
 with one_blas_thread():
     assert set(threads()) == {1}
 before = threads()
+with one_blas_thread(entries=1_000):  # no BLAS starts threads for so few, and the limit is not worth setting
+    assert threads() == before
+with one_blas_thread(entries=1_000_000):
+    assert set(threads()) == {1}
 for _ in range(5):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(200)))

@@ -221,13 +221,25 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+_THREADED = 1 << 13  # entries of a matrix below which a BLAS starts no threads
+
+
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread(entries: int | None = None) -> Iterator[None]:
     """Keep linear algebra on the calling thread.
 
-    Its matrices are small, or there is one per group and we spread the groups ourselves. A threaded BLAS gains nothing then, and where
-    another process shares the cores its threads wait for each other: solves become ten times slower.
+    Its matrices are small, or long and read once, or there is one per group and we spread the groups ourselves. A threaded BLAS gains
+    nothing then: its threads stay awake for a while after each product, and where something else wants the cores they wait for each
+    other, and solves become ten times slower.
+
+    Parameters
+    ----------
+    entries : int, optional
+        Of the largest matrix. Where no BLAS would start a thread for so few the limit is not set, which would cost more than it saves.
     """
+    if entries is not None and entries < _THREADED:
+        yield
+        return
     # The limit is the process's. Of solves on several threads one sets it and takes it back; the others go along, and lose only speed
     # should they last longer. Were each to restore what it found, the last would restore the limit itself, and the process would keep to
     # one thread for good. The thread that set it must take it back: threadpoolctl heeds no other.

@@ -13,7 +13,7 @@ import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
 from r2b._data.columns import Column, Frame, Matrix, argument_error
-from r2b._data.compute import parts_of
+from r2b._data.compute import one_blas_thread, parts_of
 from r2b._data.libraries import is_missing, made_from
 from r2b._data.numbers import numbers_of
 from r2b._data.values import key_of, listed, type_word
@@ -131,6 +131,13 @@ def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: st
     ProbabilityError
     """
     result = np.empty(matrix.shape, dtype=matrix.dtype) if normalize and not ours else matrix.view()
+    with one_blas_thread(matrix.size):
+        _check_blocks(matrix, names, result, what, normalize, wording)
+    result.flags.writeable = False
+    return result
+
+
+def _check_blocks(matrix: Array, names: Sequence[Any] | Array, result: Array, what: str, normalize: bool, wording: Wording) -> None:
     tolerance = TOLERANCE[matrix.dtype]
     for rows in row_blocks(matrix):
         block = matrix[rows]
@@ -150,8 +157,6 @@ def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: st
             np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
         elif not fine and (wording.off(sums) > tolerance).any():
             raise _sum_error(matrix, tolerance, what, wording)
-    result.flags.writeable = False
-    return result
 
 
 def _row_sums(block: Array) -> Array:

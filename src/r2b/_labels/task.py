@@ -16,7 +16,7 @@ from r2b._constraints.parity import Parity, Slim, TargetBound, without_implied
 from r2b._data import Dataset, Groups, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.compute import workers
+from r2b._data.compute import one_blas_thread, workers
 from r2b._data.groups import Layout
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.numbers import read_costs
@@ -108,7 +108,7 @@ class Task:
 
     def solve(self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3) -> FairLabels:
         """Solve for the bound asked for, or another of the same shape, from given prices on."""
-        with workers(self.settings.threads):
+        with workers(self.settings.threads), one_blas_thread(self.rows.entries):
             return self._solve(parity, start, stacklevel + 1)
 
     def _solve(self, parity: Parity | None, start: Floats | None, stacklevel: int) -> FairLabels:
@@ -216,9 +216,10 @@ class MemoryTask(Task):
         if settings.objective == "agreement":  # a path of many passes, which repay the loading of a kernel sooner
             kernel = chosen_kernel(kernel, _PASSES * rows.entries)
         if by_row(dataset.groups, len(rows.groups)):
-            families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
-            oracle = DesignOracle.of(rows, parity, kernel, settings.threads, truth)
-            before = oracle.label_means()
+            with one_blas_thread(rows.entries):
+                families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
+                oracle = DesignOracle.of(rows, parity, kernel, settings.threads, truth)
+                before = oracle.label_means()
         else:
             oracle = oracle_of(rows, kernel, settings.threads, truth)
             before = oracle.label_means()

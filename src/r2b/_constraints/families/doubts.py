@@ -16,8 +16,9 @@ import numpy as np
 from r2b._constraints.families.fitted import Families, Moments
 from r2b._constraints.parity import TargetBound
 from r2b._data import Schema
-from r2b._data.arrays import plain_value
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.compute import one_blas_thread
 from r2b._data.groups import Groups
 from r2b._data.values import written
 from r2b.errors import DataWarning
@@ -130,7 +131,7 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         names = [plain_value(name) for name in families.names[member.groups]]
         if len(names) == 1 and not isinstance(member.bound.shape, TargetBound):
             alone.append((member.name, names[0]))
-        rows = groups.counts if families.by_cell else groups.counts @ counting.design(groups)
+        rows = groups.counts if families.by_cell else _added_up(groups.counts, counting.design(groups))
         small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]
     # Names of groups of several columns say which themselves.
     start = f"{groups.columns[0]}=" if len(groups.columns) == 1 and groups.columns[0] else ""
@@ -145,6 +146,11 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {shown}."
         remedy = f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
         yield Doubt("small groups", families.members[0].name, tuple(name for _, name in small), problem, remedy)
+
+
+def _added_up(counts: Array, design: Floats) -> Floats:
+    with one_blas_thread(design.size):
+        return np.asarray(counts @ design)
 
 
 def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:

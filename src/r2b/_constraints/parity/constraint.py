@@ -18,6 +18,7 @@ import numpy as np
 from r2b._constraints.parity.bands import OverallBound, RangeBound, RatioBound
 from r2b._constraints.parity.bounds import Bound, MomentBound, Projected, TargetBound
 from r2b._data.arrays import Array, Flags, Floats, Places
+from r2b._data.compute import parts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,7 @@ class Parity:
             return 1.0
         # The largest row sum bounds the largest eigenvalue, and for groups that count cells whole it is that eigenvalue.
         if (self.design >= 0).all():
-            pairs = self.design.T @ (self.cell_share * self.design.sum(axis=1))
+            pairs = self.design.T @ (self.cell_share * (self.design @ np.ones(self.n_groups)))
         else:
             pairs = np.abs(self.design.T @ (self.cell_share[:, None] * self.design)).sum(axis=1)
         return float((pairs / self.share).max())
@@ -134,8 +135,12 @@ class Parity:
     @cached_property
     def touching(self) -> Flags:
         """Which groups share cells, (n_groups, n_groups)."""
-        there = (self.matrix != 0).astype(np.float64)
-        return np.asarray(there.T @ there > 0)
+        shared = np.zeros((self.n_groups, self.n_groups), dtype=bool)
+        for part in parts_of(len(self.matrix), 1 << 13):  # a few cells tell where memberships have no zeros
+            there = (self.matrix[part] != 0).astype(np.float64)
+            if (shared := shared | (there.T @ there > 0)).all():
+                break
+        return shared
 
     @cached_property
     def components(self) -> list[Places]:
@@ -162,7 +167,7 @@ class Parity:
         largest = float(np.abs(prices).max())
         if self.design is None or largest == 0:
             return largest
-        return largest * float(np.abs(self.design).sum(axis=1).max())
+        return largest * float((np.abs(self.design) @ np.ones(self.n_groups)).max())
 
     def least_paid(self, prices: Floats, most: float) -> tuple[float, float, int]:
         """Give the least that rows pay at these prices whatever their labels, the size of the terms, and how many there are.
@@ -210,10 +215,8 @@ class Parity:
         reach : float
             The largest difference of what two classes are worth to a row, and lambda: prices farther apart say no more.
         """
-        prices = self.settle(prices)
-        if self.design is not None or len(self.members) > 1:
-            return prices
-        return self.members[0].bound.canonical(prices, self.share, reach)
+        prices, cells = self.settle(prices), self.design is None and len(self.members) == 1
+        return self.members[0].bound.canonical(prices, self.share, reach) if cells else prices
 
     def support(self, prices: Floats) -> float:
         """Value of the support function at settled prices."""
@@ -347,24 +350,22 @@ def without_implied(parity: Parity) -> Slim:
     places = np.concatenate([np.arange(member.groups.start, member.groups.stop) for member in kept])
     if parity.design is None or not carriers:
         return Slim(parity, places, [], parity.n_groups)
-    design: Floats | None = parity.design[:, places]
-    assert design is not None
+    design = parity.design[:, places]
     cells = np.argmax(design, axis=1)
-    if len(kept) == 1 and sorted(cells.tolist()) == list(range(design.shape[1])) and (design.sum(axis=1) == 1).all():
-        places, design = places[cells], None
+    if whole := len(kept) == 1 and sorted(cells.tolist()) == list(range(design.shape[1])) and (design.sum(axis=1) == 1).all():
+        places = places[cells]
     ends = np.cumsum([member.groups.stop - member.groups.start for member in kept]).tolist()
     members = tuple(
         replace(member, groups=slice(end - (member.groups.stop - member.groups.start), end)) for member, end in zip(kept, ends, strict=True)
     )
-    return Slim(parity.among(members, places, design), places, carriers, parity.n_groups)
+    return Slim(parity.among(members, places, None if whole else design), places, carriers, parity.n_groups)
 
 
 def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
     """Where the bound of another family implies this one, tell of every group of the constraint which of this family it is part of."""
     if not _tighter(other.bound, member.bound):
         return None
-    assert parity.design is not None
-    coarse, fine = parity.design[:, member.groups], parity.design[:, other.groups]
+    coarse, fine = parity.matrix[:, member.groups], parity.matrix[:, other.groups]
     if not (parity.counts_whole(member) and parity.counts_whole(other)):
         return None
     inside, covered = coarse.any(axis=1), fine.any(axis=1)

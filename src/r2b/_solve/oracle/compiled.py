@@ -19,16 +19,15 @@ from r2b._data.compute import compiled, compiled_kernel
 from r2b._solve.oracle.kernel_loops import vector_loops
 from r2b._solve.oracle.kernel_vectors import WIDTH
 
-_TILE = 2_048  # entries: with their prices and sums they fit the first-level cache
+TILE = 2_048  # entries: with their prices and sums they fit the first-level cache
 _FEW = 24  # classes up to which eight rows are turned and settled at a time
 _TRIES = 4  # steps that eight rows take together before each goes its own way
 _COPIED = 1 << 16  # entries copied at a time where rows are not stored one after the other
 _MARKED = 1 << 17  # entries of support patterns that are multiplied at a time
 _PER_GROUP = 256  # rows of a group that make its product worth the table it is added to
 _SPARSE = 1 / 16  # share of a table's entries that a row must touch for the product of whole patterns to pay
-_LOOKED_AT = 256  # rows before it is told whether they have many classes
 
-_climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh, _spread, _gather = vector_loops()
+_climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh = vector_loops()
 
 
 @compiled
@@ -66,7 +65,7 @@ def _settle_few(rows: Any, first: int, last: int, lam: float) -> None:
 
 
 @compiled
-def _settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
+def settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
     """Find the thresholds of the rows of a tile."""
     if rows[1] <= _FEW:
         _settle_few(rows, first, last, lam)
@@ -76,11 +75,11 @@ def _settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
 
 @compiled
 def _evaluate(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
-    tile = max(8, _TILE // rows[4])
+    tile = max(8, TILE // rows[4])
     value, each = 0.0, 1.0 / lam
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        _settle_tile(rows, start, stop, lam)
+        settle_tile(rows, start, stop, lam)
         if rows[4] == 8:
             square, lifted = _add_above_single(rows, start, stop, weight, each, sums)
         else:
@@ -92,10 +91,10 @@ def _evaluate(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, to
 
 @compiled
 def _answer(rows: Any, n_rows: int, lam: float, out: Array) -> None:
-    tile = max(8, _TILE // rows[4])
+    tile = max(8, TILE // rows[4])
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        _settle_tile(rows, start, stop, lam)
+        settle_tile(rows, start, stop, lam)
         _write_above(rows, start, stop, 1.0 / lam, out[start * rows[1] :])
 
 
@@ -115,11 +114,11 @@ def _inspect(rows: Any, first: int, last: int, weight: Array, lam: float, answer
 @compiled
 def _prove(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
     """Write the answers of a tile and inspect them while they are at hand."""
-    tile = max(8, _TILE // rows[4])
+    tile = max(8, TILE // rows[4])
     answers = np.empty(tile * rows[4])
     for start in range(0, n_rows, tile):
         stop = min(start + tile, n_rows)
-        _settle_tile(rows, start, stop, lam)
+        settle_tile(rows, start, stop, lam)
         _write_above(rows, start, stop, 1.0 / lam, answers)
         _inspect(rows, start, stop, weight, lam, answers, sums, totals)
 
@@ -150,7 +149,7 @@ def _scatter(marks: Array, n_classes: int, table: Array) -> None:
                 table[where[a], where[b]] -= part
 
 
-def _in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
+def in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
     """Make a table whose rows have room for whole chunks, each within a cache line: chunks across two take twice as long to add to."""
     room = -(-n_classes // WIDTH) * WIDTH
     space = np.full(n_rows * room + WIDTH, filling)
@@ -158,14 +157,14 @@ def _in_chunks(n_rows: int, n_classes: int, filling: float = 0.0) -> Array:
     return space[skipped : skipped + n_rows * room].reshape(n_rows, room)
 
 
-def _fixed(array: Array) -> Array:
+def fixed(array: Array) -> Array:
     """See an array as read-only, so that a kernel is compiled once for those that are and those that are not."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def _pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
+def pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
     """Give rows of matrices as flat arrays that may be read a chunk past the end of each row, and whether they are copies.
 
     That leads out of the array for the last rows alone. They are copied, as are rows that are not stored one after the other.
@@ -185,21 +184,21 @@ def _pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
 def _rows(prices: Array, groups: Array, levels: Array, *matrices: Array) -> Iterator[tuple[slice, Any, list[Array], bool]]:
     """Give pieces of the rows as the loops take them, the first matrix being the labels; the others flat, and whether these are copies."""
     n_groups, n_classes = prices.shape
-    shifts = _in_chunks(n_groups, n_classes, np.inf)  # infinite where there is no class
+    shifts = in_chunks(n_groups, n_classes, np.inf)  # infinite where there is no class
     shifts[:, :n_classes] = prices
-    for part, (labels, *others), copied in _pieces(*matrices):
-        rows = (_fixed(labels), n_classes, _fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+    for part, (labels, *others), copied in pieces(*matrices):
+        rows = (fixed(labels), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
         yield part, rows, others, copied
 
 
 def evaluate(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
     """Add responses, values and curvature, as :func:`r2b._solve.oracle.reference.evaluate`."""
     sums, totals, curvature = out
-    added = _in_chunks(*prices.shape)
+    added = in_chunks(*prices.shape)
     for part, rows, _, _ in _rows(prices, groups, levels, labels):
-        _evaluate(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), totals)
+        _evaluate(rows, len(rows[2]), fixed(weight[part]), float(lam), added.reshape(-1), totals)
         if curvature.size:
-            _add_curvature(rows, _fixed(weight[part]), float(lam), curvature)
+            _add_curvature(rows, fixed(weight[part]), float(lam), curvature)
     sums += added[:, : prices.shape[1]]
 
 
@@ -208,7 +207,7 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
     n_groups, n_classes, _ = curvature.shape
     groups, room = rows[2], rows[4]
     size = min(len(groups), max(_MARKED // room, _PER_GROUP * min(n_groups, 8)))
-    marks, counts, sizes = _in_chunks(size, n_classes), _in_chunks(n_groups, n_classes), np.empty(size)
+    marks, counts, sizes = in_chunks(size, n_classes), in_chunks(n_groups, n_classes), np.empty(size)
     for start in range(0, len(groups), size):
         mine = groups[start : start + size]
         order = np.argsort(mine, kind="stable")
@@ -234,17 +233,17 @@ def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Arra
 
 def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, out: Sequence[Array]) -> None:
     """Add the evidence about ``answers``, as :func:`r2b._solve.oracle.reference.inspect`."""
-    added = _in_chunks(*prices.shape)
+    added = in_chunks(*prices.shape)
     for part, rows, (given,), _ in _rows(prices, groups, np.empty(0), labels, answers):
-        _inspect(rows, 0, len(rows[2]), _fixed(weight[part]), float(lam), given, added.reshape(-1), out[1])
+        _inspect(rows, 0, len(rows[2]), fixed(weight[part]), float(lam), given, added.reshape(-1), out[1])
     out[0][...] += added[:, : prices.shape[1]]
 
 
 def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect` tile by tile."""
-    added = _in_chunks(*prices.shape)
+    added = in_chunks(*prices.shape)
     for part, rows, _, _ in _rows(prices, groups, levels, labels):
-        _prove(rows, len(rows[2]), _fixed(weight[part]), float(lam), added.reshape(-1), out[1])
+        _prove(rows, len(rows[2]), fixed(weight[part]), float(lam), added.reshape(-1), out[1])
     out[0][...] += added[:, : prices.shape[1]]
 
 
@@ -257,124 +256,3 @@ def add_rows(labels: Array, groups: Array, weight: Array, sums: Array) -> None:
         own = weight[i] if weight.shape[0] > 0 else 1.0
         for k in range(n_classes):
             sums[s, k] += own * labels[i, k]
-
-
-@compiled
-def _evaluate_design(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array, space: Array, sums: Array, totals: Array) -> None:
-    room, levels, each = rows[4], rows[5], 1.0 / lam
-    tile = space.shape[0] // room
-    none = np.zeros(tile, np.uint8)
-    value, n_rows = 0.0, levels.shape[0]
-    for start in range(0, n_rows, tile):
-        stop = min(start + tile, n_rows)
-        _spread(rows, start, stop, n_groups, space)
-        tiled = (space, room, none, beyond, room, levels[start:stop])
-        _settle_tile(tiled, 0, stop - start, lam)
-        square, lifted = _gather(tiled, stop - start, start, n_groups, rows[2], weight, each, sums)
-        # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level.
-        value -= 0.5 * square + lifted
-    totals[0] += value
-
-
-def evaluate_design(labels: Array, design: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
-    """Add the responses of rows to the sums of their groups, and their values to the totals.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,) or (n, n_classes)
-        Codes of classes, or label rows.
-    design : ndarray of shape (n, n_groups)
-    weight : ndarray of shape (n,), or empty where each row weighs 1
-    prices : ndarray of shape (n_groups, n_classes)
-    lam : float
-    levels : ndarray of shape (n,)
-        Thresholds of the last pass; those of this one are written here.
-    out : sums of shape (n_groups, n_classes), and totals of shape (1,)
-    """
-    n_groups, n_classes = prices.shape
-    gathered = _in_chunks(n_groups, n_classes)
-    for part, rows, beyond, space in _design_rows(labels, design, prices, levels):
-        _evaluate_design(rows, n_groups, _fixed(weight[part]), float(lam), beyond, space, gathered.reshape(-1), out[1])
-    out[0][...] += gathered[:, :n_classes]
-
-
-def _design_rows(labels: Array, design: Array, prices: Array, levels: Array) -> Iterator[tuple[slice, Any, Array, Array]]:
-    """Give pieces of rows that count in several groups as the loops take them, shifts that are 0 for every class, and room for a tile."""
-    n_groups, n_classes = prices.shape
-    given, beyond = _in_chunks(n_groups, n_classes), _in_chunks(1, n_classes, np.inf)
-    given[:, :n_classes], beyond[:, :n_classes] = prices, 0.0
-    room = given.shape[1]
-    space = _in_chunks(max(8, _TILE // room), n_classes).reshape(-1)
-    several = [(slice(0, len(labels)), [labels], False)] if labels.ndim == 1 else _pieces(labels)
-    for part, (flat,), _ in several:
-        counts = np.ascontiguousarray(design[part]).reshape(-1)
-        yield part, (_fixed(flat), n_classes, _fixed(counts), given.reshape(-1), room, levels[part]), beyond.reshape(-1), space
-
-
-@compiled
-def _fold_design(
-    rows: Any, n_groups: int, counted: Array, weight: Array, lam: float, most: float, beyond: Array, space: Array, table: Array
-) -> bool:
-    n_classes, room, levels = rows[1], rows[4], rows[5]
-    tile = space.shape[0] // room
-    none, where = np.zeros(tile, np.uint8), np.empty(n_classes, np.int64)
-    n_counted, touched = counted.shape[1], 0
-    for start in range(0, levels.shape[0], tile):
-        stop = min(start + tile, levels.shape[0])
-        _spread(rows, start, stop, n_groups, space)
-        _settle_tile((space, room, none, beyond, room, levels[start:stop]), 0, stop - start, lam)
-        for i in range(start, stop):
-            size, first = 0, (i - start) * room
-            for k in range(n_classes):
-                where[size] = k
-                size += space[first + k] > levels[i]
-            if size < 2:  # such a row keeps its class whatever prices do
-                continue
-            touched += size * size
-            own = weight[i] if weight.shape[0] > 0 else 1.0
-            for a in range(size):
-                for b in range(a, size):
-                    part = own * ((1.0 if a == b else 0.0) - 1.0 / size)
-                    pair = table[where[a], where[b]]
-                    for g in range(n_counted):
-                        amount = part * counted[i, g]
-                        if amount != 0.0:
-                            for h in range(n_counted):
-                                pair[g, h] += amount * counted[i, h]
-        if touched > most * (stop + _LOOKED_AT):
-            return False
-    return True
-
-
-def fold_design(
-    labels: Array, designs: tuple[Array, Array], weight: Array, prices: Array, lam: float, levels: Array, most: float, table: Array
-) -> bool:
-    """Add ``w b_g b_h (D - D 1 1' D / 1' D 1)`` of rows to a table, D the classes of a row's response, entry by entry.
-
-    Parameters
-    ----------
-    labels, weight, prices, lam, levels
-        As for :func:`evaluate_design`.
-    designs : (ndarray of shape (n, n_groups), ndarray of shape (n, n_counted))
-        What rows count in the groups that have prices, and in those of the table.
-    most : float
-        Pairs of classes that a row may have, on the average.
-    table : ndarray of shape (n_counted, n_classes, n_counted, n_classes)
-
-    Returns
-    -------
-    bool
-        False where rows have more, and other ways are faster: the table is of no use then.
-    """
-    n_groups, n_classes = prices.shape
-    n_counted = len(table)
-    # Pairs of groups side by side, and each pair of classes once: in the order of the table every number would be a step in memory.
-    pairs = np.zeros((n_classes, n_classes, n_counted, n_counted))
-    for part, rows, beyond, space in _design_rows(labels, designs[0], prices, levels):
-        counted = _fixed(np.ascontiguousarray(designs[1][part]))
-        if not _fold_design(rows, n_groups, counted, _fixed(weight[part]), float(lam), float(most), beyond, space, pairs):
-            return False
-    for k in range(n_classes):
-        table[:, k, :, k:] += pairs[k, k:].transpose(1, 2, 0)
-        table[:, k + 1 :, :, k] += pairs[k, k + 1 :].transpose(1, 0, 2)
-    return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 
@@ -31,7 +32,8 @@ _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
 _BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
 _FEW_GROUPS = 8  # up to which a step costs a few passes: the curvature of pairs of groups grows with their square
-_SPARSE = 1 / 32  # share of all pairs of classes that a row may have for single entries to be faster than products of matrices
+_SPARSE = 1 / 32  # share of all pairs of classes that a row may have for single entries to be faster than products of patterns
+_MANY_PRICES, _FEW_ENTRIES = 256, 1 / 3  # of so many prices; a part that matters for their products alone to be faster than all
 _COSTLIER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
 
@@ -80,10 +82,12 @@ class DesignOracle(GroupOracle):
         self.kernel = choose_kernel(kernel, _COSTLIER * rows.entries)
         self.kernel_choice: KernelChoice = "numpy" if self.kernel is reference else "compiled"
         self.total_weight = float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum())
-        self._codes = np.empty(0) if rows.classes is None else np.ascontiguousarray(rows.classes)
+        # Labels as they are kept: codes of classes where there is no matrix.
+        self._kept = np.ascontiguousarray(rows.classes) if rows.matrix is None else rows.matrix
         self._weight = np.empty(0) if rows.weight is None else rows.weight
         # The threshold of each row in the last pass, from which the compiled kernel starts the next.
         self._levels = np.zeros(len(rows.groups)) if levels is None else levels
+        self._loops = None if self.kernel is reference else _compiled_loops()
         n_rows = len(rows.groups)
         n_lanes = min(_LANES, max(1, rows.entries // _LANE_ENTRIES))
         self._divisor = (share * self.total_weight)[:, None]
@@ -126,10 +130,9 @@ class DesignOracle(GroupOracle):
 
     def _evaluate(self, lane: slice, prices: Floats, lam: float) -> Sums:
         sums, totals = np.zeros(prices.shape), np.zeros(1)
-        if self.kernel is not reference:
-            labels = self._codes if self.rows.matrix is None else self.rows.matrix
+        if self._loops is not None:
             own = (self._weight[lane], prices, lam, self._levels[lane])
-            self.kernel.evaluate_design(labels[lane], self.design[lane], *own, [sums, totals])
+            self._loops.evaluate(self._kept[lane], self.design[lane], *own, [sums, totals])
             return [sums, totals]
         room = np.empty((min(self._size, lane.stop - lane.start), prices.shape[1]))
         for part, labels in label_blocks(self.rows, lane, self._size):
@@ -152,6 +155,12 @@ class DesignOracle(GroupOracle):
             )
 
     def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Answers | None) -> Iterator[Sums]:
+        if self._loops is not None and self.truth is None and answers is None and not unchanged:
+            sums, totals = np.zeros(prices.shape), np.zeros(6)
+            given = (self._weight[lane], prices, lam, self._levels[lane])
+            self._loops.prove(self._kept[lane], self.design[lane], *given, [sums, totals])
+            yield [sums, totals[:5].copy(), totals[5:].copy()]
+            return
         responses, rows = (answers, None) if isinstance(answers, Responses) else (None, answers)
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, cells = self.design[part], self._cells[: len(labels)]
@@ -173,7 +182,7 @@ class DesignOracle(GroupOracle):
         return added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
 
     def _fold(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums:
-        if (tables := self._scattered(lane, prices, lam, components)) is not None:
+        if self._loops is not None and (tables := self._fold_compiled(lane, prices, lam, components, entries)) is not None:
             return tables
         n_classes = prices.shape[1]
         folds = [Folded(len(groups), n_classes, None if entries is None else entries[groups]) for groups in components]
@@ -184,17 +193,18 @@ class DesignOracle(GroupOracle):
                 fold.add_supports(_columns(design, groups), answers, self._weight[part])
         return [fold.table() for fold in folds]
 
-    def _scattered(self, lane: slice, prices: Floats, lam: float, components: Components) -> Sums | None:
-        """Fold entry by entry, which is fast where rows have few classes; None where they have more."""
-        if self.kernel is reference:
-            return None
+    def _fold_compiled(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums | None:
+        """Fold entry by entry where rows have few classes, by products of patterns where more; None where few of many prices matter."""
+        assert self._loops is not None
         n_classes, design, tables = prices.shape[1], self.design[lane], []
-        labels = (self._codes if self.rows.matrix is None else self.rows.matrix)[lane]
+        few = entries is not None and entries.size >= _MANY_PRICES and np.count_nonzero(entries) < _FEW_ENTRIES * entries.size
         own = (self._weight[lane], prices, lam, self._levels[lane])
         for groups in components:
-            table = np.zeros(2 * (len(groups), n_classes))
-            if not self.kernel.fold_design(labels, (design, _columns(design, groups)), *own, _SPARSE * n_classes**2, table):
-                return None
+            table, given = np.zeros(2 * (len(groups), n_classes)), (self._kept[lane], (design, _columns(design, groups)), *own)
+            if not self._loops.fold_entries(*given, _SPARSE * n_classes**2, table):
+                if few:
+                    return None
+                self._loops.fold_products(*given, table)
             tables.append(table)
         return tables
 
@@ -226,6 +236,12 @@ class DesignOracle(GroupOracle):
         design = self.design[part]
         return design * self._weight[part, None] if len(self._weight) else design
 
+    @cached_property
+    def _counted(self) -> Floats:
+        """What all rows count in each group; as a product, which is many times faster than a sum over long columns."""
+        with one_blas_thread():
+            return np.asarray((self._weight if len(self._weight) else np.ones(len(self.design))) @ self.design)
+
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
         n_rows, n_groups, n_classes = len(self.rows.groups), len(self.share), self.rows.n_classes
@@ -241,8 +257,8 @@ class DesignOracle(GroupOracle):
     def sample(self, size: int, kernel: KernelChoice | None = None) -> DesignOracle | None:
         """Take about so many rows, weighted so that every group has its share; None where some group has too few of them."""
         chosen = stretches(len(self.rows.groups), size)
-        design, wanted = self.design[chosen], self._weigh(slice(None)).sum(axis=0) / self.total_weight
-        if ((design != 0).sum(axis=0) < min(_FEWEST, size // 2)).any():
+        design, wanted = self.design[chosen], self._counted / self.total_weight
+        if (np.ones(len(design)) @ (design != 0) < min(_FEWEST, size // 2)).any():
             return None
         weight = calibrated(design, self._weight[chosen] if len(self._weight) else np.ones(len(chosen)), wanted)
         if weight is None:
@@ -252,6 +268,12 @@ class DesignOracle(GroupOracle):
         taken = Rows(matrix, rows.groups[chosen], weight, rows.n_groups, rows.dataset, None, None if classes is None else classes[chosen])
         taken = replace(taken, width=rows.width)
         return DesignOracle(taken, design, self.share, kernel or self.kernel_choice, self.threads)
+
+
+def _compiled_loops() -> ModuleType:
+    from r2b._solve.oracle import design_compiled
+
+    return design_compiled
 
 
 def _columns(design: Floats, groups: Places) -> Floats:

@@ -9,13 +9,11 @@ import math
 from functools import partial
 from typing import Any
 
-from r2b._solve.oracle.kernel_vectors import GROUPS, LABELS, LEVELS, PRICES, ROOM, WIDTH, Writer
-
-DESIGN = GROUPS  # its place in the tuple
+from r2b._solve.oracle.kernel_vectors import LABELS, LEVELS, PRICES, WIDTH, Writer
 
 
 def vector_loops() -> tuple[Any, ...]:
-    """Make the loops, as functions that compiled code can call: climb, climb_eight, add_above, write_above, mark, weigh; spread, gather.
+    """Make the loops, as functions that compiled code can call: climb, climb_eight, add_above, write_above, mark, weigh.
 
     ``rows`` is the tuple that :class:`r2b._solve.oracle.kernel_vectors.Writer` describes.
 
@@ -29,13 +27,13 @@ def vector_loops() -> tuple[Any, ...]:
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def climb(typing: Any, rows: Any, row: Any, level: Any, lam: Any) -> Any:
         """Take a Newton step from ``level``: where it leads, how many entries were above, and 1.0 if the step was exact."""
-        return _gives(3, rows, row, level, lam), _climb
+        return gives(3, rows, row, level, lam), _climb
 
     def climb_eight_of(single: bool) -> Any:
         @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
         def climb_eight(typing: Any, rows: Any, first: Any, lam: Any) -> Any:
             """Take the Newton steps of eight rows from their levels and write where they lead; 1.0 if all were exact."""
-            return _gives(1, rows, first, lam), partial(_climb_eight, single)
+            return gives(1, rows, first, lam), partial(_climb_eight, single)
 
         return climb_eight
 
@@ -46,7 +44,7 @@ def vector_loops() -> tuple[Any, ...]:
 
             Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
             """
-            return _gives(2, rows, first, last, weight, each, sums), partial(_add_above, single)
+            return gives(2, rows, first, last, weight, each, sums), partial(_add_above, single)
 
         return add_above
 
@@ -56,12 +54,12 @@ def vector_loops() -> tuple[Any, ...]:
 
         The end of a row may spill into the next, which comes after it.
         """
-        return _gives(1, rows, first, last, each, out), _write_above
+        return gives(1, rows, first, last, each, out), _write_above
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def mark(typing: Any, rows: Any, row: Any, own: Any, counts: Any, scale: Any, marks: Any, place: Any) -> Any:
         """Write ``scale`` where the row is above its level and 0 elsewhere, and add ``own`` to its group's counts there."""
-        return _gives(1, rows, row, own, counts, scale, marks, place), _mark
+        return gives(1, rows, row, own, counts, scale, marks, place), _mark
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def weigh(typing: Any, rows: Any, row: Any, lam: Any, own: Any, sums: Any, answers: Any, place: Any) -> Any:
@@ -69,33 +67,13 @@ def vector_loops() -> tuple[Any, ...]:
 
         Gives <x, g>, |x|^2, <x, y>, |x - y|^2, |x - y|_1, the sum of x, the least g and the least x, with ``g = lam x - y + nu``.
         """
-        return _gives(8, rows, row, lam, own, sums, answers, place), _weigh
+        return gives(8, rows, row, lam, own, sums, answers, place), _weigh
 
     eights, above = (climb_eight_of(False), climb_eight_of(True)), (add_above_of(False), add_above_of(True))
-    return climb, *eights, *above, write_above, mark, weigh, *_design_loops()
+    return climb, *eights, *above, write_above, mark, weigh
 
 
-def _design_loops() -> tuple[Any, Any]:
-    """Make the loops for rows that count for several groups: spread, gather."""
-    from numba.extending import intrinsic
-
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def spread(typing: Any, rows: Any, first: Any, last: Any, n_groups: Any, out: Any) -> Any:
-        """Write ``y - b nu`` of some rows from the start of ``out``, whole chunks for each; labels may be codes of classes."""
-        return _gives(1, rows, first, last, n_groups, out), _spread
-
-    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def gather(typing: Any, tile: Any, n_rows: Any, first: Any, n_groups: Any, design: Any, weight: Any, each: Any, sums: Any) -> Any:
-        """Add ``w * each`` of what lies above the levels of a tile to the sums of every group, by the design of rows from ``first`` on.
-
-        Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
-        """
-        return _gives(2, tile, n_rows, first, n_groups, design, weight, each, sums), _gather
-
-    return spread, gather
-
-
-def _gives(count: int, *arguments: Any) -> Any:
+def gives(count: int, *arguments: Any) -> Any:
     """Give the signature of a loop: so many numbers of these arguments."""
     from numba import types
 
@@ -262,49 +240,3 @@ def _weigh(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         writer.add_to(writer.mul(own, x), sums, group, chunk)
     results = [*(writer.total(kept) for kept in added), writer.least(flattest), writer.least(least)]
     return context.make_tuple(builder, signature.return_type, results)
-
-
-def _spread(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    writer = Writer(context, builder, signature, values)
-    first, last, n_groups, _ = writer.values[-4:]
-    out, room = len(writer.values) - 1, writer.values[ROOM]
-    coded = isinstance(context.get_value_type(writer.types[LABELS].dtype), writer.ir.IntType)
-    with writer.rows(first, last) as row:
-        start, mine = writer.row_start(row), builder.mul(row, n_groups)
-        place = builder.mul(builder.sub(row, first), room)
-        with writer.chunks() as chunk:
-            kept = writer.keep(0.0)
-            builder.store(writer.nothing if coded else writer.load(LABELS, start, chunk), kept)
-            with writer.codegen.for_range(builder, n_groups) as loop:
-                part = writer.spread(writer.number(DESIGN, builder.add(mine, loop.index)))
-                price = writer.load(PRICES, builder.mul(loop.index, room), chunk)
-                builder.store(builder.fsub(builder.load(kept), writer.mul(part, price)), kept)
-            writer.store(builder.load(kept), out, place, chunk)
-        if coded:
-            code = writer.number(LABELS, row)
-            code = code if code.type == writer.whole else builder.zext(code, writer.whole)
-            entry = writer.pointer(out, place, code)
-            builder.store(builder.fadd(builder.load(entry), writer.double(1.0)), entry)
-    return writer.double(0.0)
-
-
-def _gather(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    writer = Writer(context, builder, signature, values)
-    n_rows, first, n_groups, _, _, each, _ = writer.values[-7:]
-    design, weight, sums = (len(writer.values) - back for back in (4, 3, 1))
-    room = writer.values[ROOM]
-    squares, lifted = writer.keep(0.0), writer.keep(0.0, lanes=1)
-    with writer.rows(writer.whole(0), n_rows) as row:
-        here = builder.add(first, row)
-        own, height = own_weight(writer, weight, here), writer.number(LEVELS, row)
-        level, scale = writer.spread(height), writer.spread(builder.fmul(own, each))
-        writer.grow(lifted, builder.fmul(own, height))
-        start, mine = writer.row_start(row), builder.mul(here, n_groups)
-        with writer.chunks() as chunk:
-            above = writer.positive(builder.fsub(writer.shifted(start, writer.whole(0), chunk), level))
-            scaled = writer.mul(scale, above)
-            writer.grow(squares, writer.mul(scaled, above))
-            with writer.codegen.for_range(builder, n_groups) as loop:
-                part = writer.spread(writer.number(design, builder.add(mine, loop.index)))
-                writer.add_to(writer.mul(part, scaled), sums, builder.mul(loop.index, room), chunk)
-    return context.make_tuple(builder, signature.return_type, [writer.total(squares), builder.load(lifted)])

@@ -48,6 +48,15 @@ class Writer:
         empty = self.ir.Constant(self.vector, self.ir.Undefined)
         return self.mixed(self.builder.insert_element(empty, value, self.ir.IntType(32)(0)), empty, [0] * WIDTH)
 
+    def one_hot(self, lane: Any) -> Any:
+        """Give a vector that is 1 in a lane, and 0 in the others; all 0 where there is no such lane."""
+        kind = self.ir.VectorType(self.whole, WIDTH)
+        empty = self.ir.Constant(kind, self.ir.Undefined)
+        first = self.builder.insert_element(empty, lane, self.ir.IntType(32)(0))
+        lanes = self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), WIDTH), [0] * WIDTH)
+        same = self.builder.icmp_signed("==", self.builder.shuffle_vector(first, empty, lanes), self.ir.Constant(kind, list(range(WIDTH))))
+        return self.where(same, self.constant(1.0), self.nothing)
+
     def mixed(self, one: Any, other: Any, lanes: list[int]) -> Any:
         """Pick lanes of two vectors."""
         kind = self.ir.VectorType(self.ir.IntType(32), WIDTH)
@@ -132,7 +141,7 @@ class Writer:
         self.builder.store(self.add(self.builder.load(kept), value), kept)
 
     def extend(self, kept: Any, value: Any, order: str) -> None:
-        """Take a vector's lanes into one that lasts, where they are lower (``<``) or higher (``>``)."""
+        """Take a vector's lanes, or a number, into one that lasts, where they are lower (``<``) or higher (``>``)."""
         old = self.builder.load(kept)
         self.builder.store(self.where(self.builder.fcmp_ordered(order, value, old), value, old), kept)
 

@@ -115,8 +115,7 @@ def _components(parity: Parity, family: Places, levels: list[Level]) -> list[Com
     """Unlike those of the constraint, these part groups that share a family but neither a cell nor a level."""
     if parity.design is None and len(levels) == 1 and levels[0] != "none":
         return [Component(np.arange(parity.n_groups), disjoint=True)]
-    touching = (parity.matrix != 0).astype(np.float64)
-    shared = touching.T @ touching > 0
+    shared = parity.touching
     moving = np.array([level != "none" for level in levels])[family]
     joined = shared | ((family[:, None] == family) & moving) | np.eye(parity.n_groups, dtype=bool)
     label = np.arange(parity.n_groups)
