@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+import memberships
 import numpy as np
 import published
 import tables
@@ -22,6 +23,7 @@ from r2b._solve.oracle import MemoryOracle
 from r2b.datasets import load_adult
 
 _ONCE = 3.0  # seconds from which a drawn table is solved once
+_READS = 60  # plain reads of labels and memberships that uncertain groups may cost
 _LONGEST_DRAWN = 20.0  # seconds after which a drawn table is given up, and counted as not solved
 
 
@@ -188,6 +190,26 @@ def soft(effort: Effort) -> Iterator[Result]:
         yield _memory("soft", f"extra memory, {size}", spec, table.labels.nbytes / 2, "<= half of matrix")
 
 
+def uncertain(effort: Effort) -> Iterator[Result]:
+    """(i) Uncertain groups of 1,000,000 x 16 x 2 against plain reads of labels and memberships; tables are drawn from the seed."""
+    rows = 200_000 if effort.quick else 1_000_000
+    for case in memberships.cases([effort.seed], rows, [False, True]):
+        sensitive, matrix = r2b.Membership(case.membership), case.matrix
+
+        def debias(case: memberships.Case = case, sensitive: r2b.Membership = sensitive) -> r2b.FairLabels:
+            return r2b.debias(case.labels, sensitive_features=sensitive, epsilon=0.0)
+
+        def read_all(case: memberships.Case = case, matrix: np.ndarray = matrix) -> float:
+            return float(matrix.sum() + case.membership.sum())
+
+        best = minima({"ours": debias, "pass": read_all}, repeats=effort.repeats, seconds=25)
+        ratio, fair = best["ours"] / best["pass"], debias()
+        size = f"{rows:,} x {matrix.shape[1]} x {case.membership.shape[1]}, {case.kind}, {'soft' if case.soft else 'classes'}"
+        note = f"{fair.status.value} in {len(fair.history)} steps, {'certified' if fair.certificate.holds else 'NOT CERTIFIED'}"
+        held = ratio <= _READS and fair.certificate.holds
+        yield Result("uncertain", f"debias, {size} / read", best["ours"], best["pass"], ratio, f"<= {_READS}", held, note=note)
+
+
 def passes(effort: Effort) -> Iterator[Result]:
     """(g) One pass of the compiled kernel, thresholds warm, against a read of the same matrix by as many threads."""
     for dtype in ("float32", "float64"):
@@ -345,6 +367,7 @@ CASES: dict[str, Callable[[Effort], Iterator[Result]]] = {
     "adult": adult,
     "classes": classes,
     "soft": soft,
+    "uncertain": uncertain,
     "passes": passes,
     "qp": qp,
     "many": many,

@@ -19,7 +19,8 @@ import numpy as np
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.solvers.factors import Cholesky, Factor, RowCurvature, RowFactor, TableFactor, cholesky
 from r2b._solve.solvers.gradients import Gradients
-from r2b._solve.solvers.newton import LevelSystem, products
+from r2b._solve.solvers.inverses import products
+from r2b._solve.solvers.newton import LevelSystem
 from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 
 _REFINEMENTS = 6

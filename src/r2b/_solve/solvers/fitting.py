@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.merge import Extent, Rows
 from r2b._solve.certificate import Problem
@@ -15,6 +17,9 @@ _INTERIOR_UNKNOWNS, FEW_UNKNOWNS = 5_000, 1_000  # prices of groups that share c
 _SYSTEM_COPIES = 5  # of the matrix of all prices of groups that share cells: as folded, scaled, cut to the face, factorised
 _FIRST_ENTRIES = 2_000_000  # beyond this many a pass of the interior point costs more than the steps it saves
 _ROWS_PER_PRICE = 0.3  # below which rows in groups of their own leave the dual so many corners that Newton goes astray
+# Prices whose table takes less than a step of the interior point, and rows for each from which on Newton takes fewer steps.
+_SOON_MULTIPLIED, _SMOOTH = 600, 10
+_SIDED_WORK, _NARROWEST_SIDED = 3e7, 3e-5  # rows times pairs of prices, and bands, from which on a few hundred turns are well spent
 _MANY_CLASSES = 50  # from here on all merged rows go to the interior point first, whose steps hardly grow with the classes
 _SMALL, _SMALL_MEANS = 1 << 14, 1 << 17  # entries of rows, and rows times groups, up to which one call for all cells is faster
 
@@ -36,6 +41,18 @@ def matrices_fit(problem: Problem) -> bool:
 def steps_fit(newton: Newton, n_prices: int) -> bool:
     """Whether a step of Newton's costs no more than some of the interior point's: where all prices are joined it makes their table."""
     return newton.parity.by_levels or n_prices <= _INTERIOR_UNKNOWNS
+
+
+def sides_pay(problem: Problem) -> bool:
+    """Whether groups share cells and a step of theirs costs more than finding out which sides of bands means will lean on.
+
+    In bands that are narrower than that finds out within its turns nearly every mean leans on some side.
+    """
+    parity = problem.parity
+    if parity.by_levels or not parity.banded.any():
+        return False
+    narrowest = min(float(member.bound.epsilon[member.bound.epsilon > 0].min(initial=np.inf)) for member in parity.members)
+    return narrowest >= _NARROWEST_SIDED and problem.rows.entries // problem.n_classes * problem.n_prices**2 >= _SIDED_WORK
 
 
 def interior_fits(problem: Problem) -> bool:
@@ -94,7 +111,9 @@ def interior_first(problem: Problem, oracle: AnyOracle) -> bool:
     """
     if isinstance(oracle, GroupOracle):
         rows, n_prices = problem.rows_in_memory, problem.n_prices
-        return problem.rows.entries <= _FIRST_ENTRIES and (_counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices))
+        if problem.rows.entries > _FIRST_ENTRIES or (n_prices <= _SOON_MULTIPLIED and _counting(rows) >= _SMOOTH * n_prices):
+            return False
+        return _counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices)
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.rows_in_memory

@@ -15,29 +15,18 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Flags, Floats
-from r2b._data.compute import parts_of
 from r2b._solve.oracle.reference import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.faces import Curvature, FaceSteps, Steps
-from r2b._solve.solvers.inverses import SPREAD, inverses
-from r2b._solve.solvers.splitting import sided
+from r2b._solve.solvers.inverses import SPREAD, inverses, products
+from r2b._solve.solvers.splitting import SidedSteps, sided
 
 _REFINEMENTS, _ROUNDING = 2, 1e-14  # of the right-hand side: where nothing is left to refine
-
-
-def groups_in_parts(n_groups: int, n_classes: int) -> list[slice]:
-    """Cut the groups into parts for threads: one each where blocks are large, else all together."""
-    return parts_of(n_groups, 1 if n_classes >= SPREAD else n_groups)
 
 
 def _inverted(blocks: Floats) -> Floats:
     # Small systems are solved by the thousand: what anything else would cost them counts.
     return np.asarray(np.linalg.inv(blocks)) if blocks.shape[-1] < SPREAD else inverses(blocks)
-
-
-def products(blocks: Floats, vectors: Floats) -> Floats:
-    """Multiply each group's block by its vector; as a product of matrices, which is several times faster than einsum here."""
-    return np.asarray(np.matmul(blocks, vectors[:, :, None])[:, :, 0])
 
 
 class LevelSystem:
@@ -78,9 +67,7 @@ class LevelSystem:
             np.einsum("skk->sk", blocks)[~free] = 1.0
         self.blocks = blocks
         self.inverse = _inverted(blocks)
-        self.free = free
-        self.weight = weight
-        self.slope, self.corner = slope, corner
+        self.free, self.weight, self.slope, self.corner = free, weight, slope, corner
         self.unused = ~free.any(axis=0) if slope is None else ~(free & (slope != 0)).any(axis=0)
         apart = self.inverse if self.all_free else self.inverse * (free[:, :, None] & free[:, None, :])
         apart = apart if slope is None else apart * slope[:, :, None] * slope[:, None, :]
@@ -147,6 +134,7 @@ _SIDED = 32  # classes from which systems are dear enough to find out beforehand
 _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
+_HALF = 0.5  # of the residual: where a step leaves more, sides of bands that were taken for given are wrong
 _SLOW = 0.3  # of the residual: a step with a sample's curvature that leaves more costs more than it saves, and so would the next
 _AHEAD, _FAR = 10, 0.01  # steps on a sample before all rows are asked again; of the residual, where they go beyond what it can tell
 # Of what a certificate lets pass, which is 1e-9; of lam: by how far prices out of balance leave labels as they are when that is taken away.
@@ -174,6 +162,8 @@ class NewtonState(State):
         Added to the curvature, in units of 1 / lam.
     curvature : Curvature or None
         None until a step is taken from here.
+    sided : bool
+        Whether the next step finds out first which sides of their bands means lean on.
     """
 
     means: Floats
@@ -183,6 +173,7 @@ class NewtonState(State):
     merit: float
     damping: float = 1e-3
     curvature: Curvature | None = None
+    sided: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +196,8 @@ class Newton:
         To begin with, in units of 1 / lam.
     long : bool
         Whether a pass over the oracle's rows costs more than the arithmetic of a step.
+    sides : bool
+        Whether groups share cells, and finding out which sides of their bands means lean on may save steps.
     """
 
     near: ClassVar[float] = 1e-4
@@ -216,6 +209,7 @@ class Newton:
     lean: Floats | None = None
     damping: float = 1e-3
     long: bool = False
+    sides: bool = False
 
     @property
     def gamma(self) -> float:
@@ -237,12 +231,14 @@ class Newton:
         """Give what is added to the step that parity asks for where the means at these prices go this part farther from an origin."""
         here = replace(self.start(prices), curvature=self._curvature(self.oracle, prices))
         moved = self._judged(prices, Evaluation(here.means + part * (here.means - origin), 0.0, None), self.damping)
-        damping = self.damping / self.lam
-        return self._steps(replace(moved, curvature=here.curvature))(damping) - self._steps(here)(damping)
+        first, last = (self._steps(state, sides=False) for state in (here, replace(moved, curvature=here.curvature)))
+        return last(self.damping / self.lam) - first(self.damping / self.lam)
 
     def step(self, state: NewtonState) -> NewtonState:
         """One accepted step; the damping grows by 8 on a rejection and shrinks by 20 on success. A sample that does not help is left."""
         new = self._step(state)
+        # Sides of bands are taken for given while that serves; from then on they are found out before each step.
+        new = replace(new, sided=self.sides and (state.sided or new.residual > _HALF * state.residual))
         return replace(new, stalled=True) if self.sample is not None and new.residual > _SLOW * state.residual else new
 
     def _step(self, state: NewtonState) -> NewtonState:
@@ -274,7 +270,7 @@ class Newton:
             return None
         seen = evaluated(self.sample, self.parity, state.prices, self.lam)
         blind = replace(self, oracle=self.sample, sample=None, lean=state.means - seen.means)
-        here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature)
+        here = replace(blind._judged(state.prices, seen, state.damping), curvature=state.curvature, sided=state.sided)
         for _ in range(_AHEAD):
             curvature = self._serving(here, self.sample)
             last, here = here, blind.step(replace(here, curvature=curvature))
@@ -294,7 +290,7 @@ class Newton:
             # Where steps are dear, damping that had to grow stays for the next one: what fails costs as much as what serves.
             found = self._evaluate(prices, damping=damping if ahead and damping > state.damping else max(damping / 20, 1e-13))
             turned: Flags = (state.prices * prices < 0) & self.parity.banded
-            if damping == state.damping and turned.any() and not ahead and not self._accept(state, found):
+            if damping == state.damping and turned.any() and not (ahead or state.sided) and not self._accept(state, found):
                 # A price that turns its sign jumps across its band: the step is made again with it at 0, inside. Later tries are short.
                 prices = state.prices + self._steps(self._released(state, turned))(damping / self.lam)
                 found = self._evaluate(prices, damping=found.damping)
@@ -383,15 +379,17 @@ class Newton:
         known = entries if isinstance(oracle, GroupOracle) else None
         return Curvature(None, folded_curvature(oracle, self.parity, prices, self.lam, known), known)
 
-    def _steps(self, state: NewtonState) -> Steps:
+    def _steps(self, state: NewtonState, *, sides: bool = True) -> Steps:
         """Give the steps from here by their damping; for a system that is singular to the last bit they raise LinAlgError."""
         assert state.curvature is not None
-        blocks, clipped, parity = state.curvature.blocks, state.target.clipped, self.parity
+        blocks, parity = state.curvature.blocks, self.parity
         if blocks is None:
-            return FaceSteps(parity, state.target, state.gap, state.curvature.components, self.gamma)
+            if sides and state.sided:
+                return SidedSteps(parity, state.curvature, state.prices, state.means, state.target, state.residual)
+            return FaceSteps(parity, state.target, state.gap, state.curvature.components, self.gamma * state.gap)
         if self._looks_ahead(state) and parity.banded.any():
             return partial(self._sided_step, state, blocks)
-        return lambda damping: level_step(blocks, clipped, state.gap, state.prices, parity.share, damping, self.gamma)
+        return lambda damping: level_step(blocks, state.target.clipped, state.gap, state.prices, parity.share, damping, self.gamma)
 
     def _sided_step(self, state: NewtonState, blocks: Floats, damping: float) -> Floats:
         """Give the step on the face where the model of the rows has its answer."""

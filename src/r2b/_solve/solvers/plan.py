@@ -29,6 +29,7 @@ from r2b._solve.solvers.fitting import (
     is_small,
     matrices_fit,
     refuse_large_systems,
+    sides_pay,
     steps_fit,
 )
 from r2b._solve.solvers.general import GeneralInterior
@@ -349,7 +350,7 @@ def solve(
         Makes the steps, for an oracle whose curvature has a form of its own.
     """
     refuse_large_systems(problem)
-    steps = newton(oracle, problem.parity, float(problem.lam))
+    steps = replace(newton(oracle, problem.parity, float(problem.lam)), sides=sides_pay(problem))
     plan = exact_plan(problem, oracle, samples, tol, steps)
     if start is not None and not _by_structure(problem, oracle):
         plan = chain([Stage(replace(steps, sample=samples.large if samples else None), tol, _PATIENCE)], plan)

@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 
 from r2b._data.arrays import Flags, Floats
-from r2b._data.compute import in_order
+from r2b._data.compute import in_order, parts_of
 from r2b._solve.certificate import Problem
-from r2b._solve.solvers.newton import groups_in_parts
+from r2b._solve.solvers.inverses import SPREAD
 
 Result = TypeVar("Result")
 
@@ -57,7 +57,9 @@ class RowSide:
         self.lam = float(problem.lam)
         self.whole = np.ones(len(order))  # what the entries of a row add up to
         # A call for each of thousands of cells would cost more than its work.
-        self._parts = groups_in_parts(self.n_cells, problem.n_classes if self.n_cells <= _MANY_CELLS else 1)
+        # Groups are cut into parts for threads: one each where their blocks are large, else all together.
+        large = problem.n_classes >= SPREAD and self.n_cells <= _MANY_CELLS
+        self._parts = parts_of(self.n_cells, 1 if large else self.n_cells)
 
     def start(self, middle: float, products: float, centre: Floats | None = None) -> RowPoint:
         """Start on the way from the labels to the middle of the simplex, or to another centre, with all products equal."""

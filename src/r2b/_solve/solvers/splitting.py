@@ -8,16 +8,20 @@ A turn costs products of matrices and vectors; the matrices are inverted once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Floats
+from r2b._solve.solvers.faces import Curvature, FaceSteps
 from r2b._solve.solvers.inverses import inverses
 
-_TURNS = 100  # at most; thirty are the rule
+_TURNS, _SHARED_TURNS = 100, 200  # at most, thirty being the rule; and where groups share cells
 _ENOUGH = 0.01  # of the residual: where rows and bands agree so far, sides are told
-_STIFF, _SOFT = 1.0, 1e-3  # multipliers in units of the curvature of a class, and the least of them in those of the stiffest class
+# Multipliers in units of the curvature of a class, where groups are cells and where they share some; the least in those of the stiffest.
+_STIFF, _SHARED, _SOFT = 1.0, 0.1, 1e-3
 
 
 def sided(
@@ -49,12 +53,71 @@ def sided(
     inverted = inverses(blocks)
     scale = np.ones(len(curvature[0]))
     scale[active] = rho
-    allowed, asked, seen = prices, prices.copy(), target
-    for _ in range(_TURNS):
-        pull = (means - seen.means + scale * (allowed - prices))[:, active]
-        asked[:, active] = prices[:, active] + np.matmul(inverted, pull[:, :, None])[:, :, 0]
+
+    def ask(pull: Floats) -> Floats:
+        asked = prices.copy()
+        asked[:, active] += np.matmul(inverted, pull[:, active, None])[:, :, 0]
+        return asked
+
+    return _in_turns(parity, ask, scale, (prices, means, target, residual), _TURNS)
+
+
+def _in_turns(
+    parity: Parity, ask: Callable[[Floats], Floats], scale: Floats, here: tuple[Floats, Floats, Projected, float], turns: int
+) -> Projected:
+    """Let rows and bands take turns: ``ask`` gives the prices that rows ask for under a pull, ``scale`` are the multipliers' units."""
+    prices, means, target, residual = here
+    allowed, seen = prices, target
+    for _ in range(turns):
+        asked = ask(means - seen.means + scale * (allowed - prices))
         last, seen = seen, parity.project(seen.means + scale * asked)
         before, allowed = allowed, asked + (last.means - seen.means) / scale
         if max(np.abs(scale * (allowed - before)).max(), np.abs(seen.means - last.means).max()) <= _ENOUGH * residual:
             break
     return seen
+
+
+class SidedSteps:
+    """Steps of groups that share cells, by their damping, to the face where the model of the rows has its answer.
+
+    Parameters
+    ----------
+    parity : Parity
+    curvature : Curvature
+        Of the components; prices that it is not known for are 0 and stay so in the model.
+    prices, means, target, residual
+        As for :func:`sided`.
+    """
+
+    def __init__(self, parity: Parity, curvature: Curvature, prices: Floats, means: Floats, target: Projected, residual: float) -> None:
+        self.parity, self.components, self.share = parity, curvature.components, parity.share[:, None]
+        self.prices, self.means, self.here = prices, means, (prices, means, target, residual)
+        known = np.ones(prices.shape, dtype=bool) if curvature.entries is None else curvature.entries
+        self.tables, bend = [], np.zeros(prices.shape)
+        for groups, block in zip(parity.components, self.components, strict=True):
+            group, classes = np.nonzero(known[groups])
+            table = block[group[:, None], classes[:, None], group, classes]
+            self.tables.append((groups[group], classes, table))
+            bend[groups[group], classes] = table.diagonal()
+        self.scale = np.ones(prices.shape)
+        for mine in (member.groups for member in parity.members):
+            rho = bend[mine].sum(axis=0) / parity.share[mine].sum()
+            self.scale[mine] = np.maximum(_SHARED * rho, _SOFT * rho.max()) if rho.any() else 1.0
+
+    def __call__(self, damping: float) -> Floats:
+        """Give the step; a system that is singular to the last bit raises LinAlgError."""
+        scale, inverted = self.scale + damping, []
+        for group, classes, table in self.tables:
+            stiff = table.copy()
+            stiff.flat[:: len(stiff) + 1] += self.share[group, 0] * (scale[group, classes] + damping)
+            inverted.append(inverses(stiff))
+
+        def ask(pull: Floats) -> Floats:
+            asked, pull = self.prices.copy(), self.share * pull
+            for (group, classes, _), inverse in zip(self.tables, inverted, strict=True):
+                asked[group, classes] += inverse @ pull[group, classes]
+            return asked
+
+        seen = _in_turns(self.parity, ask, scale, self.here, _SHARED_TURNS)
+        # Prices along the face of the model's answer are 0 there.
+        return FaceSteps(self.parity, seen, self.means - seen.means, self.components, -self.prices)(damping)

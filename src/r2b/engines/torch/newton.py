@@ -108,9 +108,9 @@ class DeviceNewton(Newton):
         """Take no steps on the sample in between: there a step costs as much as a walk over all rows, which is short on a device."""
         return None
 
-    def _steps(self, state: NewtonState) -> Steps:
+    def _steps(self, state: NewtonState, *, sides: bool = True) -> Steps:
         blocks: Any = None if state.curvature is None else state.curvature.blocks
-        return super()._steps(state) if blocks is None else partial(self._by_levels, state, blocks)
+        return super()._steps(state, sides=sides) if blocks is None else partial(self._by_levels, state, blocks)
 
     def _by_levels(self, state: NewtonState, blocks: Any, damping: float) -> Floats:
         step, clipped = np.zeros_like(state.prices), state.target.clipped
