@@ -279,6 +279,8 @@ class _Run:
         if stage.final and state.residual < outcome.residual:
             outcome.prices, outcome.residual = state.prices, state.residual
         if stage.final and self._enough(state, stage):
+            # These, not others with no larger a residual that a certificate may not bear out.
+            outcome.prices, outcome.residual = state.prices, state.residual
             return Status.SOLVED
         self._prove(state, stage)
         now = Progress(self._steps, stage.solver.name, state.residual, self._seconds)

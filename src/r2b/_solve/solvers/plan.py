@@ -81,14 +81,18 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
     if apart_but_many(problem):
         yield from by_interiors(problem, newton, tol, closer=True)
         return
-    attempts = [_by_newton(problem, oracle, samples, newton, tol)]
-    if interior_fits(problem):
-        attempts.insert(0 if interior_first(problem, oracle) else 1, by_interiors(problem, newton, tol, closer=True))
-    else:
+    attempts, last = [_by_newton(problem, oracle, samples, newton, tol)], _PATIENCE
+    if not interior_fits(problem):
         attempts.append(_by_narrowing(problem, oracle, newton, tol))
+    elif not interior_first(problem, oracle):
+        attempts.append(by_interiors(problem, newton, tol, closer=True))
+    elif newton.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS:
+        attempts.insert(0, by_interiors(problem, newton, tol, closer=True))
+    else:  # where a step takes half a second, a path of them has not solved what interior points could not
+        attempts, last = [by_interiors(problem, newton, tol, closer=True)], _AT_ONCE
     yield from chain(*attempts)
     # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
-    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS // 4 else _PATIENCE)
+    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS // 4 else last)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
