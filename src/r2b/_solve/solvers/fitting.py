@@ -44,12 +44,12 @@ def steps_fit(newton: Newton, n_prices: int) -> bool:
 
 
 def sides_pay(problem: Problem) -> bool:
-    """Whether groups share cells and a step of theirs costs more than finding out which sides of bands means will lean on.
+    """Whether groups share cells, and a step of theirs costs more than finding out which sides of bands means will lean on.
 
     In bands that are narrower than that finds out within its turns nearly every mean leans on some side.
     """
     parity = problem.parity
-    if parity.by_levels or not parity.banded.any():
+    if parity.by_levels or problem.n_prices > FEW_UNKNOWNS or not parity.banded.any():
         return False
     narrowest = min(float(member.bound.epsilon[member.bound.epsilon > 0].min(initial=np.inf)) for member in parity.members)
     return narrowest >= _NARROWEST_SIDED and problem.rows.entries // problem.n_classes * problem.n_prices**2 >= _SIDED_WORK

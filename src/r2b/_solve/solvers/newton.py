@@ -134,6 +134,7 @@ _SIDED = 32  # classes from which systems are dear enough to find out beforehand
 _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
+_TRIED = 100  # times its damping, up to which a dear step is tried again
 _HALF = 0.5  # of the residual: where a step leaves more, sides of bands that were taken for given are wrong
 _SLOW = 0.3  # of the residual: a step with a sample's curvature that leaves more costs more than it saves, and so would the next
 _AHEAD, _FAR = 10, 0.01  # steps on a sample before all rows are asked again; of the residual, where they go beyond what it can tell
@@ -194,8 +195,8 @@ class Newton:
         Added to the means that the oracle gives, and to its value accordingly: what a sample is known to be off by.
     damping : float
         To begin with, in units of 1 / lam.
-    long : bool
-        Whether a pass over the oracle's rows costs more than the arithmetic of a step.
+    long, dear : bool
+        Whether a pass over the oracle's rows costs more than the arithmetic of a step; whether only steps that gain much are worth theirs.
     sides : bool
         Whether groups share cells, and finding out which sides of their bands means lean on may save steps.
     """
@@ -210,6 +211,7 @@ class Newton:
     damping: float = 1e-3
     long: bool = False
     sides: bool = False
+    dear: bool = False
 
     @property
     def gamma(self) -> float:
@@ -239,7 +241,7 @@ class Newton:
         new = self._step(state)
         # Sides of bands are taken for given while that serves; from then on they are found out before each step.
         new = replace(new, sided=self.sides and (state.sided or new.residual > _HALF * state.residual))
-        return replace(new, stalled=True) if self.sample is not None and new.residual > _SLOW * state.residual else new
+        return replace(new, stalled=True) if (self.dear or self.sample) and new.residual > _SLOW * state.residual else new
 
     def _step(self, state: NewtonState) -> NewtonState:
         ahead = self._step_on_sample(state)
@@ -251,7 +253,7 @@ class Newton:
             damping, steps = state.damping, self._steps(state)
         except np.linalg.LinAlgError:
             return self._safe_step(state)
-        while damping < 1e3:
+        while damping < (_TRIED * max(state.damping, 1e-12) if self.dear else 1e3):
             candidate = self._candidate(state, steps, damping)
             if candidate is not None and self._accept(state, candidate):
                 # Near the answer an estimated curvature hardly changes: it is kept as long as it serves.

@@ -92,7 +92,8 @@ def exact_plan(problem: Problem, oracle: AnyOracle, samples: Samples | None, tol
         attempts, last = [by_interiors(problem, newton, tol, closer=True)], _AT_ONCE
     yield from chain(*attempts)
     # Where a step is dear, hundreds of them take minutes, and have not solved what an interior point could not.
-    yield Stage(newton, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS // 4 else last)
+    dear = replace(newton, dear=True) if last == _AT_ONCE else newton
+    yield Stage(dear, tol, 10_000 if newton.parity.by_levels or problem.n_prices <= FEW_UNKNOWNS // 4 else last)
 
 
 def _by_structure(problem: Problem, oracle: AnyOracle) -> bool:
@@ -161,6 +162,7 @@ def _by_interior(
 ) -> Iterator[Stage]:
     interior = begin()  # only now: it keeps copies of the rows
     few = newton.parity.by_levels or interior.n_prices <= FEW_UNKNOWNS
+    newton = newton if few or newton.dear else replace(newton, dear=True)
     ahead = _Ahead(interior, newton, _EXACT * tol, interior.name, proving=not few and tol >= TOLERANCE)
     yield Stage(ahead, 0.0, most, final=False)
     if (proven := ahead.proven) is not None:
