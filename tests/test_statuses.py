@@ -157,6 +157,26 @@ def test_the_next_stage_begins_at_the_best_prices(final):
     assert begun == [3.0] and float(outcome.prices[0, 0]) == 3.0
 
 
+def test_prices_that_end_a_run_are_those_that_leave_it():
+    """Others had as small a residual before them, but a certificate would not have borne them out."""
+
+    class Even(_Place):
+        residual = 5e-11
+
+    class Doubting(_Wanderer):
+        def start(self, prices):
+            return Even(prices)
+
+        def step(self, state):
+            return Even(state.prices + 1.0)
+
+        def doubts(self, state):
+            return float(state.prices[0, 0]) < 4.0
+
+    outcome = run([Stage(Doubting(), 1e-10, 9)], np.zeros((1, 1)), Limits())
+    assert outcome.status is Status.SOLVED and float(outcome.prices[0, 0]) == 4.0
+
+
 def test_steps_that_were_taken_from_the_same_prices_are_not_taken_again():
     solver, best = _Wanderer(), np.full((1, 1), 3.0)
     again = run([Stage(solver, -1.0, 5), Stage(solver, -1.0, 5), Stage(solver, -1.0, 2)], best, Limits())

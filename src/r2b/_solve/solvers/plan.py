@@ -181,7 +181,7 @@ def _by_interior(
         ended = ahead.ended
         del interior, ahead  # and the copies of the rows that they keep
         yield from _by_zooming(closer, newton, tol, ended)
-        yield Stage(newton, tol, steps, near=near)
+        yield Stage(newton, tol, steps if few else 0, near=near)
 
 
 def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:
