@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from r2b._data.arrays import Array
 from r2b.errors import MemoryLimitError, ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -209,6 +210,17 @@ def workers(threads: int | None = None) -> Iterator[None]:
         _workers.reset(token)
         if "pool" in vars(mine):
             mine.pool.shutdown()
+
+
+def products(blocks: Array, vectors: Array) -> Array:
+    """Multiply each of several matrices by its vector; as a product of matrices, which is several times faster than einsum.
+
+    Examples
+    --------
+    >>> products(np.array([[[2.0, 0.0], [0.0, 4.0]]]), np.array([[1.0, 3.0]]))
+    array([[ 2., 12.]])
+    """
+    return np.asarray(np.matmul(blocks, vectors[:, :, None])[:, :, 0])
 
 
 _limiting = Lock()

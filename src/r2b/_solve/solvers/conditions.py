@@ -17,9 +17,9 @@ from functools import cache, cached_property
 import numpy as np
 
 from r2b._data.arrays import Flags, Floats, Places
+from r2b._data.compute import products
 from r2b._solve.solvers.factors import Cholesky, Factor, RowCurvature, RowFactor, TableFactor, cholesky
 from r2b._solve.solvers.gradients import Gradients
-from r2b._solve.solvers.inverses import products
 from r2b._solve.solvers.newton import LevelSystem
 from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 

@@ -53,15 +53,16 @@ class FaceSteps:
     components : sequence of ndarray of shape (n, n_classes, n, n_classes)
         The curvature of the groups of each component, times the share of the group that it is of.
     within : ndarray of shape (n_groups, n_classes)
-        The step in directions within the face.
+    length : float
+        The step in directions within the face is this long along those.
     """
 
-    def __init__(self, parity: Parity, target: Projected, gap: Floats, components: Sequence[Floats], within: Floats) -> None:
+    def __init__(self, parity: Parity, target: Projected, gap: Floats, components: Sequence[Floats], within: Floats, length: float) -> None:
         faces = []
         for member in parity.members:
             mine = Projected(target.means[member.groups], target.clipped[member.groups], target.slope[member.groups])
             faces.append((member.groups, member.bound.derivative(mine, parity.share[member.groups])))
-        self.along = np.concatenate([np.matmul(face, within[groups].T[:, :, None])[:, :, 0].T for groups, face in faces])
+        self.along = length * np.concatenate([np.matmul(face, within[groups].T[:, :, None])[:, :, 0].T for groups, face in faces])
         self.parts = []
         for groups, block in zip(parity.components, components, strict=True):
             normals = _normals([each for each in faces if each[0].start in groups], groups, parity.share)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2b._data.arrays import Floats
+from r2b._data.compute import products
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
-from r2b._solve.solvers.inverses import products
 from r2b._solve.solvers.newton import LevelSystem
 from r2b._solve.solvers.rows import longest
 

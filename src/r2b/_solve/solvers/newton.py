@@ -15,10 +15,11 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Flags, Floats
+from r2b._data.compute import products
 from r2b._solve.oracle.reference import AnyOracle, Evaluation, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.faces import Curvature, FaceSteps, Steps
-from r2b._solve.solvers.inverses import SPREAD, inverses, products
+from r2b._solve.solvers.inverses import SPREAD, inverses
 from r2b._solve.solvers.splitting import SidedSteps, sided
 
 _REFINEMENTS, _ROUNDING = 2, 1e-14  # of the right-hand side: where nothing is left to refine
@@ -134,8 +135,7 @@ _SIDED = 32  # classes from which systems are dear enough to find out beforehand
 _GAMMA = 0.95  # of lam over the scale of the design: any value below 1 makes the envelope exact; near 1 the safe step is longest
 _DECREASE = 1e-4  # of the decrease that the safe step guarantees: what a step must bring to be taken
 _SERVES = 0.1  # a step with an old estimate of the curvature must gain this much, or a new one is made
-_TRIED = 8  # times its damping, below which a dear step is tried
-_HALF = 0.5  # of the residual: where a step leaves more, sides of bands that were taken for given are wrong
+_TRIED, _HALF = 8, 0.5  # times its damping, below which a dear step is tried; of the residual: what is left by wrong sides of bands
 _SLOW = 0.3  # of the residual: a step with a sample's curvature that leaves more costs more than it saves, and so would the next
 _AHEAD, _FAR = 10, 0.01  # steps on a sample before all rows are asked again; of the residual, where they go beyond what it can tell
 # Of what a certificate lets pass, which is 1e-9; of lam: by how far prices out of balance leave labels as they are when that is taken away.
@@ -388,7 +388,7 @@ class Newton:
         if blocks is None:
             if sides and state.sided:
                 return SidedSteps(parity, state.curvature, state.prices, state.means, state.target, state.residual)
-            return FaceSteps(parity, state.target, state.gap, state.curvature.components, self.gamma * state.gap)
+            return FaceSteps(parity, state.target, state.gap, state.curvature.components, state.gap, self.gamma)
         if self._looks_ahead(state) and parity.banded.any():
             return partial(self._sided_step, state, blocks)
         return lambda damping: level_step(blocks, state.target.clipped, state.gap, state.prices, parity.share, damping, self.gamma)

@@ -120,4 +120,4 @@ class SidedSteps:
 
         seen = _in_turns(self.parity, ask, scale, self.here, _SHARED_TURNS)
         # Prices along the face of the model's answer are 0 there.
-        return FaceSteps(self.parity, seen, self.means - seen.means, self.components, -self.prices)(damping)
+        return FaceSteps(self.parity, seen, self.means - seen.means, self.components, self.prices, -1.0)(damping)
