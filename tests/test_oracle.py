@@ -58,6 +58,13 @@ def test_the_projection_agrees_with_bisection(scale):
     assert np.abs(project(rows) - by_bisection(rows)).max() < 1e-15 * scale * 10
 
 
+def test_rows_far_from_the_simplex_end_on_it():
+    rows = np.random.default_rng(5).random((200, 7)) + 1e9
+    found = project(rows)
+    assert np.abs(found.sum(axis=1) - 1).max() < 1e-15
+    assert np.abs(found - project(rows - 1e9)).max() < 1e-15
+
+
 def test_distributions_and_corners_stay_as_they_are():
     one_hot = np.eye(5)
     assert np.array_equal(project(one_hot), one_hot)

@@ -27,7 +27,7 @@ from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
 from r2b._solve.oracle.blocks import chosen_kernel
-from r2b._solve.oracle.reference import Answers, GroupOracle, Responses
+from r2b._solve.oracle.reference import Answers, GroupOracle, Responses, respond
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.sharpening import sharpen
@@ -38,6 +38,7 @@ _MOST_PLAUSIBLE = 1000
 _ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
 _PASSES = 16  # of agreement, for each that the distance takes
 _SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20  # ends of a path, and entries of a table, for which one is tried
+_BLURRED = 1e-5  # lambda below which the last bit of a price moves labels by more than a tenth of what a certificate lets pass
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
 # How it ended, the labels, the channels of cells where prices do not tell them, and a proof about these very labels where there is one.
@@ -251,7 +252,14 @@ class MemoryTask(Task):
     def certify(self, fair: FairLabels) -> Certificate:
         """Certify labels that are said to be the answer, from the rows: nothing of their own certificate is used."""
         problem = self.problem(self.parity)
-        return certify(problem, self.oracle, fair.prices, self.before, unchanged=fair.unchanged, answers=fair.splits or self._answers(fair))
+        answers = self._answers(fair) if fair.splits is None else self._leaving(fair.splits)
+        return certify(problem, self.oracle, fair.prices, self.before, unchanged=fair.unchanged, answers=answers)
+
+    def _leaving(self, splits: Responses) -> Answers:
+        """Give labels as they leave: kernels may round otherwise, and at the smallest lambdas that tells."""
+        if splits.lam >= _BLURRED:
+            return splits
+        return respond(self.rows.labels, self.rows.groups, self.families.shifts(self.groups, splits.prices), splits.lam)
 
     def _answers(self, fair: FairLabels) -> Floats | None:
         return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
@@ -292,7 +300,7 @@ class MemoryTask(Task):
         last: list[tuple[Floats, Responses, Certificate]] = []
 
         def prove(prices: Floats, splits: Responses) -> Certificate:
-            proof = certify(problem, self.oracle, slim.whole(prices), self.before, answers=whole(splits))
+            proof = certify(problem, self.oracle, slim.whole(prices), self.before, answers=self._leaving(whole(splits)))
             last[:] = [(prices, splits, proof)]
             return proof
 
@@ -302,8 +310,9 @@ class MemoryTask(Task):
         found = sharpen(replace(problem, parity=slim.parity), walked, prove, self.settings.tol, limits)
         # The last proof is about what goes out, unless the path ended without one.
         proofs = [proof for prices, splits, proof in last if prices is found.outcome.prices and splits is found.splits]
+        proof = proofs[0] if proofs else prove(found.outcome.prices, found.splits)
         found.outcome.prices = slim.whole(found.outcome.prices)
-        return found.outcome, whole(found.splits), None, proofs[0] if proofs else None
+        return found.outcome, whole(found.splits), None, proof
 
     def _table(self, answers: Floats, shifts: Floats) -> Floats:
         """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
