@@ -188,6 +188,8 @@ class CentralPath(ABC, Generic[P, G]):
                 return replace(state, stalled=True)
         # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and they stay small, prices still improve.
         lost = new.residual > max(state.residual, _FEASIBLE) or (new.complementarity >= mu and new.residual >= state.residual)
+        if mu < _ROUNDING and lost and self.more_digits():
+            return self.step(state)
         # Where no labels meet the bounds prices grow without end.
         runaway = float(np.abs(self.size * new.prices).max()) > _RUNAWAY * max(1.0, self.rows.lam)
         if not np.isfinite(new.residual) or runaway or (mu < _ROUNDING and lost):
@@ -195,6 +197,10 @@ class CentralPath(ABC, Generic[P, G]):
         halved = new.residual <= 0.5 * state.halved
         idle = 0 if halved else state.idle + 1
         return replace(new, halved=new.residual if halved else state.halved, idle=idle, stalled=new.stalled or idle >= _IDLE)
+
+    def more_digits(self) -> bool:
+        """Ask for more digits of every solution from now on; False where solutions have all that there are."""
+        return False
 
     def _advance(self, here: P, off: G, mu: float) -> P:
         system = self.system(here, off)

@@ -19,7 +19,7 @@ import numpy as np
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import products
 from r2b._solve.solvers.factors import Cholesky, Factor, RowCurvature, RowFactor, TableFactor, cholesky
-from r2b._solve.solvers.gradients import Gradients
+from r2b._solve.solvers.gradients import EXACT, Gradients
 from r2b._solve.solvers.newton import LevelSystem
 from r2b._solve.solvers.systems import Component, Curved, SystemLayout
 
@@ -46,6 +46,8 @@ class Conditions:
     omega : ndarray of shape (n_families, n_classes)
     damping : float
         Added to the curvature where it alone leaves a choice.
+    exact : float
+        What conjugate gradients may leave.
     """
 
     free: Flags
@@ -54,6 +56,7 @@ class Conditions:
     leveled: Flags
     omega: Floats
     damping: float = 0.0
+    exact: float = EXACT
 
 
 def system_of(
@@ -244,7 +247,8 @@ class _Shared:
             columns[place] = np.where(mine, self.root * self.held.slope[self.groups], 0.0)
         designs = _designs(curvature.design, self.layout, self.groups)
         try:
-            return Gradients(curvature, designs, self.held.softness[self.groups], self.free, columns, self.held.omega[families])
+            held = self.held
+            return Gradients(curvature, designs, held.softness[self.groups], self.free, columns, held.omega[families], held.exact)
         except np.linalg.LinAlgError:
             return None
 

@@ -18,6 +18,8 @@ from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.central import Aim, CentralPath, CentralPoint, Gaps, InteriorState, System
 from r2b._solve.solvers.conditions import Conditions, system_of
+from r2b._solve.solvers.factors import RowCurvature
+from r2b._solve.solvers.gradients import EXACT
 from r2b._solve.solvers.rows import longest
 from r2b._solve.solvers.systems import Curved, SystemLayout, curvature_of, layout_of, times, unfolded
 
@@ -80,6 +82,7 @@ _FORBIDDING = 100.0  # times what labels and lambda can make of a difference bet
 _LEAST_PART = 1e-3  # of a row in a group that it is multiplied for
 _FLOOR = 1e-7  # of a class at the centre of the path's start
 _CORRECTIONS, _DEAR = 3, 200  # of a direction, and prices of groups that share rows from which they pay
+_MORE_EXACT, _MOST_EXACT = 0.3, 2e-5  # what conjugate gradients may leave, once a step is lost to it; as long as it is above this
 _ROOM = 1e-2  # least slacks to start with: in a narrower band the first step would send prices beyond all bounds
 
 
@@ -104,6 +107,7 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
         self.parity = problem.parity
         self.owed: Floats | float = 0.0  # what levels are out of balance by before any price
+        self.exact, self.by_gradients = EXACT, False  # what solutions may leave, and whether those of the last step did
         layout = layout_of(problem.parity)
         self.share = problem.parity.share[:, None]
         # A mean of at most 0 has no interior: no row of the group may have the class, and a price that no row pays sees to it.
@@ -143,6 +147,13 @@ class GeneralInterior(CentralPath[GeneralPoint, SideGaps]):
     def upper_slacks(self, at: GeneralPoint) -> Floats:
         """Give the upper slacks."""
         return at.b
+
+    def more_digits(self) -> bool:
+        """Ask conjugate gradients for more digits: what they leave of what rows and bands lack is more than products are by then."""
+        if not self.by_gradients or self.exact <= _MOST_EXACT:
+            return False
+        self.exact *= _MORE_EXACT
+        return True
 
     def _centre(self) -> Floats | None:
         """Give the distribution that targets ask for, at which all groups agree; None where there are none."""
@@ -216,13 +227,14 @@ class _SideSystem(System[GeneralPoint]):
         self.above, self.below = apart * low / theta, apart * high / theta  # high_slope - slope, slope - low_slope
         omega = layout.family_sum(method.share * np.where(layout.band, apart**2 * high * low / theta, 0.0))
         self.rows = method.rows.system(here.rows, off.rows)
-        conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega)
+        conditions = Conditions(layout.bound, self.softness, layout.high_slope - self.above, layout.leveled, omega, exact=method.exact)
         seen = method.rows, method.parity, self.rows.d, self.rows.d_sum
         folded = curvature_of(*seen[:2], layout.components, *seen[2:])
         self.parts = [
             (component.groups, system_of(layout, component, block, conditions, partial(unfolded, *seen[:2], component, *seen[2:])))
             for component, block in zip(layout.components, folded, strict=True)
         ]
+        method.by_gradients = any(isinstance(block, RowCurvature) and block.products > 0 for block in folded)
 
     def upper_change(self, d: GeneralPoint) -> Floats:
         """Give the change of the upper slacks along a direction."""

@@ -14,7 +14,7 @@ from r2b._solve.solvers.factors import RowCurvature
 
 _LEAST, _MOST = 20, 150  # products with the rows; twenty to forty are the rule
 _SHARE = 0.5  # of what a factorisation costs that products may: a step solves three systems or more with one
-_EXACT = 1e-3  # of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7, and twice the products
+EXACT = 1e-3  # of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7, and twice the products
 _DISTINCT = 1e-12  # of the longest direction set apart, below which one is a sum of others
 _DEAR = 1e9  # operations from which a factorisation takes longer than a few dozen products with the rows
 
@@ -44,13 +44,22 @@ class Gradients:
     columns : ndarray of shape (n_families, n_groups, n_classes)
         How entries count in the levels of their class; 0 where they do not.
     omega : ndarray of shape (n_families, n_classes)
+    exact : float
+        Part of the energy's root that a solution may leave.
     """
 
     def __init__(
-        self, curvature: RowCurvature, designs: list[tuple[Floats, Places]], softness: Floats, free: Flags, columns: Floats, omega: Floats
+        self,
+        curvature: RowCurvature,
+        designs: list[tuple[Floats, Places]],
+        softness: Floats,
+        free: Flags,
+        columns: Floats,
+        omega: Floats,
+        exact: float = EXACT,
     ) -> None:
         self.curvature, self.designs, self.free, self.columns = curvature, designs, free, columns
-        self.softness = softness
+        self.softness, self.exact = softness, exact
         n_families, n_groups, n_classes = columns.shape
         self.weighed = curvature.weight[:, None] * curvature.d
         own = curvature.summed(self.weighed * (1.0 - curvature.d / curvature.d_sum[:, None]))
@@ -136,7 +145,7 @@ class Gradients:
         for _ in range(self.curvature.products):
             step, lift = self._by_class(missing, none)
             energy = float((missing * step).sum())
-            if not energy > _EXACT**2 * whole:
+            if not energy > self.exact**2 * whole:
                 return (d + step, c + lift) if np.isfinite(energy) else None
             known = self._apart(self.coarse @ (self.products @ step.ravel()))
             along = step - known[0] + energy / last * along[0], lift - known[1] + energy / last * along[1]

@@ -46,7 +46,8 @@ _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing boun
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _CENTRAL_STEPS = 300  # of an interior point; thirty are the rule, up to 220 where weights differ by orders of magnitude
 _HOPEFUL = 1e-6  # residual from which on steps of Newton's are taken where they are dear: from farther off three do not get there
-_UNITS, _SHARED_UNITS = (1e-6, 1e-5), (1e-3, 1e-5)  # to look closer in; where groups share rows, prices that all but cancel may be far off
+# To look closer in, one after the other; where groups share rows, prices that all but cancel may be far off, and where they do not, few are.
+_UNITS, _SHARED_UNITS = (1e-6, 1e-5, 1e-3), (1e-3, 1e-5, 1e-6)
 _AFTER_THRESHOLDS, _ZOOM_STEPS = 1e-3, 80  # such a unit where thresholds end short; steps in one, ten as a rule, sixty after thresholds
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
 _STARTS = ((0.7, 0.05), (1.0, 0.05), (0.7, 0.5))  # of the interior point: what fails from one is solved from another
@@ -186,10 +187,11 @@ def _by_interior(
 
 def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:
     """Look closer at where an interior point ended, then at the best prices: what they are off by shows in units of its own."""
-    first, second = _UNITS if problem.parity.design is None else _SHARED_UNITS
+    first, *others = _UNITS if problem.parity.design is None else _SHARED_UNITS
     yield from _by_interior(partial(Zoom, problem, first, ended), newton, tol, most=_ZOOM_STEPS)
-    yield Stage(newton, tol, 0)
-    yield from _by_interior(partial(Zoom, problem, second), newton, tol, most=_ZOOM_STEPS)
+    for unit in others:
+        yield Stage(newton, tol, 0)
+        yield from _by_interior(partial(Zoom, problem, unit), newton, tol, most=_ZOOM_STEPS)
 
 
 @dataclass(eq=False)
