@@ -62,8 +62,7 @@ def written_out(method, groups, block, held, right, balance):
     ],
 )
 @pytest.mark.parametrize("whole", [True, False], ids=["all entries", "some entries"])
-def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole, monkeypatch):
-    monkeypatch.setattr(gradients, "_EXACT", 1e-7)  # to tell the right answer from one that is merely near
+def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole):
     problem, _ = problem_of(FamilyCase(design, bound, epsilon, rows=rows, seed=5))
     method, rng = GeneralInterior(problem), np.random.default_rng(0)
     layout = method.layout
@@ -71,7 +70,8 @@ def test_systems_are_solved_as_written_down(design, bound, rows, epsilon, whole,
     softness = 10.0 ** rng.uniform(-4, 1, layout.bound.shape)
     free = layout.bound & (whole | (rng.random(layout.bound.shape) < 0.7))
     omega = np.where(layout.leveled, rng.random(layout.leveled.shape), 0.0)
-    held = Conditions(free, softness, np.where(layout.bound, layout.high_slope, 0.0), layout.leveled, omega)
+    slope = np.where(layout.bound, layout.high_slope, 0.0)
+    held = Conditions(free, softness, slope, layout.leveled, omega, exact=1e-7)  # to tell the right answer from one that is merely near
     right, balance = rng.standard_normal(free.shape), np.where(layout.leveled, rng.standard_normal(omega.shape), 0.0)
     curved = curvature_of(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
     tables = fold(method.rows, problem.parity, layout.components, d, d.sum(axis=1))
@@ -123,6 +123,21 @@ def test_where_systems_are_dear_the_path_ends_as_soon_as_a_certificate_will_bear
     assert early.status.ok and early.certificate.holds and not looks
     assert np.isclose(early.certificate.objective, exact.certificate.objective, rtol=1e-10, atol=0)
     assert np.abs(early.soft_labels - exact.soft_labels).max() < 1e-6
+
+
+def test_a_step_that_is_lost_to_what_gradients_leave_is_taken_again_with_more_digits(monkeypatch):
+    problem, _ = problem_of(FamilyCase("memberships", "range", "tiny", rows=12, seed=5))
+    method = GeneralInterior(problem)
+    state = method.start(np.zeros((problem.n_groups, problem.n_classes)))
+    while state.complementarity > 1e-13:
+        state = method.step(state)
+    left = []
+    monkeypatch.setattr(method, "_advance", lambda here, *_: left.append(method.exact) or here)  # a step that gains nothing
+    method.by_gradients = False
+    assert method.step(state).stalled and left == [gradients.EXACT]
+    method.by_gradients = True
+    assert method.step(state).stalled
+    assert left[1] == gradients.EXACT and left[-1] < 2e-5 and np.all(np.diff(left[1:]) < 0)
 
 
 def test_gradients_that_take_too_long_leave_it_to_a_factorisation():

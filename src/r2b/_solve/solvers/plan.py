@@ -46,7 +46,7 @@ _WIDEST, _NARROWER, _NARROWINGS = 1e-2, 10.0**-0.5, 16  # path of narrowing boun
 _EARLY = 40  # steps on thresholds before that path is taken where the band is narrow and lam below 1
 _CENTRAL_STEPS = 300  # of an interior point; thirty are the rule, up to 220 where weights differ by orders of magnitude
 _HOPEFUL = 1e-6  # residual from which on steps of Newton's are taken where they are dear: from farther off three do not get there
-# To look closer in, one after the other; where groups share rows, prices that all but cancel may be far off, and where they do not, few are.
+# To look closer in, one after the other. Where groups share rows, prices that all but cancel may be far off.
 _UNITS, _SHARED_UNITS = (1e-6, 1e-5, 1e-3), (1e-3, 1e-5, 1e-6)
 _AFTER_THRESHOLDS, _ZOOM_STEPS = 1e-3, 80  # such a unit where thresholds end short; steps in one, ten as a rule, sixty after thresholds
 _WELL_WITHIN = 0.01  # of the tolerance, where prices on the face of the answer are there for the asking
@@ -189,9 +189,9 @@ def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | No
     """Look closer at where an interior point ended, then at the best prices: what they are off by shows in units of its own."""
     first, *others = _UNITS if problem.parity.design is None else _SHARED_UNITS
     yield from _by_interior(partial(Zoom, problem, first, ended), newton, tol, most=_ZOOM_STEPS)
-    for unit in others:
+    for unit, near in zip(others, (None, ended), strict=True):
         yield Stage(newton, tol, 0)
-        yield from _by_interior(partial(Zoom, problem, unit), newton, tol, most=_ZOOM_STEPS)
+        yield from _by_interior(partial(Zoom, problem, unit, near), newton, tol, most=_ZOOM_STEPS)
 
 
 @dataclass(eq=False)
@@ -314,6 +314,8 @@ def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
 
 
 def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
+    # Where it ended is not always where its own residual was least.
+    yield last.prices
     # A product belongs to the side that is larger; where rounding blurs this, the next guess leans to either.
     for lean in (1.0, 1e3, 1e-3):
         with suppress(np.linalg.LinAlgError):
