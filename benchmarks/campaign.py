@@ -3,13 +3,14 @@
 Every problem follows from the seed and its number (``campaign_draws.py``) and is judged without the package's certificate
 (``campaign_judge.py``). Counted are answers that are wrong (called solved and not so, called infeasible although one label for all rows
 meets every bound drawn here, or an error), short (another status), and slow (more than 20 seconds of processor time, or killed at the
-limit). The JSON has the draws of everything that is not clean, and ``--replay 17,99`` solves some again. Needs NumPy beside r2b; numba
-where it is installed.
+limit). The JSON has the draws of everything that is not clean, and ``--replay 17,99`` solves some again; ``--join one.json other.json`` puts
+stretches of a campaign that ran apart into one. Needs NumPy beside r2b; numba where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ from typing import Any
 
 LATEST = Path(__file__).resolve().parent / "results" / "campaign.json"
 SLOW = 20.0  # seconds of processor time
+COUNTED = ("problems", "clean", "wrong", "short", "slow")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -152,9 +154,32 @@ def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def joined(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add up stretches of a campaign: other seeds, or other numbers of the same.
+
+    Raises
+    ------
+    SystemExit
+        Two of them have problems in common.
+    """
+    spans = sorted((one["seed"], one["first"], one["first"] + one["problems"]) for one in reports)
+    for (seed, _, end), (other, first, _) in itertools.pairwise(spans):
+        if seed == other and first < end:
+            raise SystemExit(f"Two of these have problem {first} of seed {seed}: give each stretch once.")
+    unclean = [one for report in reports for one in report["not_clean"]]
+    runs = [{name: value for name, value in report.items() if name not in ("format", "not_clean")} for report in reports]
+    total = {name: sum(report[name] for report in reports) for name in COUNTED}
+    return {"format": 1, **total, "longest_seconds": max(one["longest_seconds"] for one in reports), "not_clean": unclean, "runs": runs}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a campaign; the exit status is 1 where an answer was wrong."""
     options = _options(arguments)
+    if options.join:
+        whole = joined([json.loads(path.read_text(encoding="utf-8")) for path in options.join])
+        options.output.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+        print(json.dumps({name: whole[name] for name in COUNTED}))
+        return 1 if whole["wrong"] else 0
     for name in ONE_THREAD:  # before the processes start: each has a core of its own
         os.environ[name] = "1"
     numbers = options.replay or range(options.first, options.first + options.count)
@@ -189,6 +214,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a problem's process is killed")
     parser.add_argument("--replay", type=lambda text: [int(part) for part in text.split(",")], help="numbers to solve again: 17,99")
+    parser.add_argument("--join", type=Path, nargs="+", help="reports to put into one, instead of solving anything")
     parser.add_argument("--output", type=Path, default=LATEST, help="where the JSON goes")
     return parser.parse_args(arguments)
 

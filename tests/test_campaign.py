@@ -119,6 +119,24 @@ def test_a_campaign_counts_every_problem_once(tmp_path: Path) -> None:
     assert 0 < report["median_seconds"] <= report["longest_seconds"]
 
 
+def test_stretches_are_joined_and_none_is_counted_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    campaign = importlib.import_module("campaign")
+    counts = {"problems": 40, "clean": 39, "wrong": 0, "short": 1, "slow": 0}
+    one = {"format": 1, "seed": 5, "first": 0, **counts, "longest_seconds": 2.0, "not_clean": [{"number": 7}]}
+    other = {**one, "first": 40, "short": 0, "wrong": 1, "longest_seconds": 3.0, "not_clean": [{"number": 41}]}
+    paths = [tmp_path / "one.json", tmp_path / "other.json"]
+    for path, report in zip(paths, (one, other), strict=True):
+        path.write_text(json.dumps(report))
+    output = tmp_path / "whole.json"
+    assert campaign.main(["--join", *map(str, paths), "--output", str(output)]) == 1  # one of them was wrong
+    whole = json.loads(output.read_text())
+    assert [whole[name] for name in counts] == [80, 78, 1, 1, 0] and whole["longest_seconds"] == 3.0
+    assert [each["number"] for each in whole["not_clean"]] == [7, 41] and [run["first"] for run in whole["runs"]] == [0, 40]
+    with pytest.raises(SystemExit, match="problem 39 of seed 5"):
+        campaign.joined([one, {**other, "first": 39}])
+
+
 def test_a_problem_that_does_not_end_is_killed_and_counted(tmp_path: Path) -> None:
     _, report = campaign(tmp_path, "--seed", "1", "--first", "9", "--count", "3", "--processes", "1", "--limit", "0.0005")
     assert (report["problems"], report["slow"]) == (3, 3)
