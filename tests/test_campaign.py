@@ -146,8 +146,10 @@ def test_a_problem_that_does_not_end_is_killed_and_counted(tmp_path: Path) -> No
 
 def test_prices_that_a_certificate_bears_out_end_a_run_whose_residual_no_step_improves(draws: ModuleType, judging: ModuleType) -> None:
     residuals = []
-    for number in (856, 2044, 2148, 4386):  # epsilon of 1e-9 to 1e-7: a price of 1e-9 inside its band leaves a residual and buys nothing
-        problem = draws.draw(20261118, number)
+    # Epsilon of 1e-9 to 1e-6: a price of 1e-9 inside its band leaves a residual and buys nothing.
+    drawn = [(20261118, number) for number in (856, 2044, 2148, 4386)] + [(778, 400988), (777, 1001393)]
+    for seed, number in drawn:
+        problem = draws.draw(seed, number)
         fair = r2b.debias(**problem.arguments, threads=1)
         assert fair.status.ok and len(fair.history) < 250
         assert judging.clean(judged(judging, problem, fair))

@@ -222,19 +222,25 @@ def test_hard_problems_are_solved_and_proven(case):
     assert len(outcome.history) < 100
 
 
-@named(HARD)
-def test_hard_problems_are_hard_for_newton_alone(case):
-    """Otherwise the table says nothing about the net."""
+def newton_alone(case, starts=8):
+    """From how many starts that are all but 0 it solves a problem: from a single one the last bit may decide."""
     problem, oracle = problem_of(case)
-    alone = run([Stage(Newton(oracle, problem.parity, case.lam), 1e-10, 60)], np.zeros((problem.n_groups, problem.n_classes)), Limits())
-    assert not alone.status.ok
+    newton, rng = Newton(oracle, problem.parity, case.lam), np.random.default_rng(1)
+    drawn = [problem.parity.settle(1e-6 * rng.uniform(-1, 1, (problem.n_groups, problem.n_classes))) for _ in range(starts)]
+    return sum(run([Stage(newton, 1e-10, 60)], start, Limits()).status.ok for start in drawn)
+
+
+def test_hard_problems_are_hard_for_newton_alone():
+    """Otherwise the table says nothing about the net."""
+    solved = [newton_alone(case, starts=3) for case in HARD]
+    assert sum(solved) < 0.25 * 3 * len(HARD) and solved.count(0) >= 0.75 * len(HARD)
 
 
 @named(WIDE_STEPS)
-def test_newton_alone_sets_prices_that_would_turn_to_none(case):
-    problem, oracle = problem_of(case)
-    alone = run([Stage(Newton(oracle, problem.parity, case.lam), 1e-10, 60)], np.zeros((problem.n_groups, problem.n_classes)), Limits())
-    assert alone.status.ok
+def test_newton_alone_sets_prices_that_would_turn_to_none(case, monkeypatch):
+    solved = newton_alone(case)
+    monkeypatch.setattr(Newton, "_released", lambda _, state, entries: state)
+    assert solved > newton_alone(case)
 
 
 @named([*HARD, *WIDE_STEPS])
