@@ -27,6 +27,7 @@ from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
 from r2b._solve.oracle.blocks import chosen_kernel
+from r2b._solve.oracle.memory import label_blocks
 from r2b._solve.oracle.reference import Answers, GroupOracle, Responses, respond
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
@@ -39,6 +40,7 @@ _ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes 
 _PASSES = 16  # of agreement, for each that the distance takes
 _SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20  # ends of a path, and entries of a table, for which one is tried
 _BLURRED = 1e-5  # lambda below which the last bit of a price moves labels by more than a tenth of what a certificate lets pass
+_BLOCK_ENTRIES = 1 << 16  # of labels that are made together: they stay in cache
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
 # How it ended, the labels, the channels of cells where prices do not tell them, and a proof about these very labels where there is one.
@@ -259,7 +261,11 @@ class MemoryTask(Task):
         """Give labels as they leave: kernels may round otherwise, and at the smallest lambdas that tells."""
         if splits.lam >= _BLURRED:
             return splits
-        return respond(self.rows.labels, self.rows.groups, self.families.shifts(self.groups, splits.prices), splits.lam)
+        cells, shifts = self.rows.groups, self.families.shifts(self.groups, splits.prices)
+        answers = np.empty((len(cells), self.rows.n_classes))
+        for part, labels in label_blocks(self.rows, slice(0, len(cells)), max(1, _BLOCK_ENTRIES // self.rows.n_classes)):
+            answers[part] = respond(labels, cells[part], shifts, splits.lam)
+        return answers
 
     def _answers(self, fair: FairLabels) -> Floats | None:
         return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])

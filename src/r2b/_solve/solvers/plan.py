@@ -186,7 +186,7 @@ def _by_interior(
 
 
 def _by_zooming(problem: Problem, newton: Newton, tol: float, ended: Floats | None) -> Iterator[Stage]:
-    """Look closer at where an interior point ended, then at the best prices: what they are off by shows in units of its own."""
+    """Look closer at where an interior point ended, at the best prices, and at its end again, each in a unit that they may be off by."""
     first, *others = _UNITS if problem.parity.design is None else _SHARED_UNITS
     yield from _by_interior(partial(Zoom, problem, first, ended), newton, tol, most=_ZOOM_STEPS)
     for unit, near in zip(others, (None, ended), strict=True):
