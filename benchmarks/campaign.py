@@ -3,8 +3,8 @@
 Every problem follows from the seed and its number (``campaign_draws.py``) and is judged without the package's certificate
 (``campaign_judge.py``). Counted are answers that are wrong (called solved and not so, called infeasible although one label for all rows
 meets every bound drawn here, or an error), short (another status), and slow (more than 20 seconds of processor time, or killed at the
-limit). The JSON has the draws of everything that is not clean, and ``--replay 17,99`` solves some again; ``--join one.json other.json`` puts
-stretches of a campaign that ran apart into one. Needs NumPy beside r2b; numba where it is installed.
+limit). The JSON has the draws of everything that is not clean, and ``--replay 17,99`` solves some again; ``--join one.json other.json``
+puts stretches of a campaign that ran apart into one. Needs NumPy beside r2b; numba where it is installed.
 """
 
 from __future__ import annotations
