@@ -251,12 +251,6 @@ class MemoryTask(Task):
         response = fair.rule.response(self.dataset.groups)
         return self.oracle.inspect(response.shifts, response.lam, answers=response.splits or self._answers(fair)).means
 
-    def certify(self, fair: FairLabels) -> Certificate:
-        """Certify labels that are said to be the answer, from the rows: nothing of their own certificate is used."""
-        problem = self.problem(self.parity)
-        answers = self._answers(fair) if fair.splits is None else self._leaving(fair.splits)
-        return certify(problem, self.oracle, fair.prices, self.before, unchanged=fair.unchanged, answers=answers)
-
     def _leaving(self, splits: Responses) -> Answers:
         """Give labels as they leave: kernels may round otherwise, and at the smallest lambdas that tells."""
         if splits.lam >= _BLURRED:

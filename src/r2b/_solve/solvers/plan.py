@@ -173,11 +173,11 @@ def _by_interior(
     first = steps if closer is None else briefly
     if isinstance(interior, GeneralInterior):
         # Prices of several families may cancel in their shifts and be large: then a residual within tol still leaves a gap.
-        yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_on_face, interior))
+        yield Stage(newton, _WELL_WITHIN * tol, 0, final=False, refine=partial(_ends_of, interior))
         # Prices that a certificate bears out need no dear steps.
         yield from [Stage(newton, tol, each, near=near) for each in ((first,) if few else (0, first))]
     else:
-        yield Stage(newton, tol, first, refine=partial(_on_face, interior))
+        yield Stage(newton, tol, first, refine=partial(_ends_of, interior))
     if closer is not None:
         ended = ahead.ended
         del interior, ahead  # and the copies of the rows that they keep
@@ -313,8 +313,8 @@ def _afresh(state: NewtonState, last: NewtonState) -> Iterator[Floats]:
         yield np.zeros_like(state.prices)
 
 
-def _on_face(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
-    # Where it ended is not always where its own residual was least.
+def _ends_of(interior: CentralPath[Any, Any], state: NewtonState, last: Any) -> Iterator[Floats]:
+    """Give its last prices, which are not always those where its own residual was least, then those on the face that it tells."""
     yield last.prices
     # A product belongs to the side that is larger; where rounding blurs this, the next guess leans to either.
     for lean in (1.0, 1e3, 1e-3):
